@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from discreet.ledger import Ledger as Ledger
     from discreet.preparation import Bounds as Bounds
     from discreet.preparation import Centre as Centre
+    from discreet.preparation import Largest as Largest
     from discreet.preparation import Magnitude as Magnitude
     from discreet.preparation import Radius as Radius
     from discreet.preparation import Scale as Scale
@@ -51,7 +52,7 @@ _MODULES = {
     name: module
     for module, names in {
         "solvers": "AGD",
-        "preparation": "Bounds Centre Magnitude Radius Scale Spread Whiten",
+        "preparation": "Bounds Centre Largest Magnitude Radius Scale Spread Whiten",
         "core": "Budget Guarantee",
         "errors": "BudgetExceeded LedgerError ModelFileError NotSupported "
         "PrivacyError PrivacyLeakWarning TableError",

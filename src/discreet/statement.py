@@ -35,11 +35,9 @@ def sentences(guarantee: Any) -> str:
             "NOT PRIVATE: this fit is a baseline computed on the exact rows and protects nobody. "
             "Do not publish its weights unless the rows may be published."
         )
-    promise = (
-        f"(ε = {guarantee.epsilon:g}, δ = {guarantee.delta:g})-differentially private"
-        if guarantee.delta
-        else f"(ε = {guarantee.epsilon:g})-differentially private (pure)"
-    )
+    promise = f"(ε = {guarantee.epsilon:g})-differentially private (pure)"
+    if guarantee.delta:
+        promise = f"(ε = {guarantee.epsilon:g}, δ = {guarantee.delta:g})-differentially private"
     promise += f" for {neighbours(guarantee)}."
     others = "Other fits on the same data add to it."
     if guarantee.secure:

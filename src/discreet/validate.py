@@ -119,11 +119,7 @@ def square_matrix(name: str, value: ArrayLike) -> FloatArray:
 
 
 def check_fields(
-    owner: Any,
-    check: Callable[..., Any],
-    *names: str,
-    optional: bool = False,
-    **rules: Any,
+    owner: Any, check: Callable[..., Any], *names: str, optional: bool = False, **rules: Any
 ) -> None:
     """Check fields of a frozen dataclass with a function of this module, and store the results.
 
@@ -131,9 +127,8 @@ def check_fields(
     """
     for name in names:
         value = getattr(owner, name)
-        if value is None and optional:
-            continue
-        object.__setattr__(owner, name, check(name, value, **rules))
+        if not (value is None and optional):
+            object.__setattr__(owner, name, check(name, value, **rules))
 
 
 def check_declared(owner: Any) -> None:

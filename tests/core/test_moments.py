@@ -58,7 +58,7 @@ class Spy:
         values = self._look(np.linspace(0.5, 1.5, 1000)).values
         return Counts(cell_counts(values, candidates), 1)
 
-    def exponent_counts(self):
+    def exponent_counts(self, among=None):
         return self._look(np.zeros(258))
 
     def column_counts(self, index, edges):
@@ -322,4 +322,23 @@ def test_noise_of_exponent_counts_by_relation(relation, change):
     expected = 50.0 * math.sqrt(change * 40)
     assert noisy.deviation == pytest.approx(expected, rel=1e-4)
     assert noisy.values.size == 129 * 40
+    assert np.mean(noisy.values**2) == pytest.approx(expected**2, rel=0.12)
+
+
+@pytest.mark.parametrize(("relation", "change"), [("add_remove", 1.0), ("replace_one", 2.0)])
+def test_noise_of_counts_of_largest_entries_by_relation(relation, change):
+    """√2 or 2 times the multiplier, however many columns there are."""
+    account = Account(Budget(1.0, 1e-6, relation))
+    account.reserve([("all", 0.5)], ("gdp",))
+    rows = as_rows(np.zeros((5, 120)), np.zeros(5), fit_intercept=False)
+    curator = Curator(rows, account, Noise(SeededBits(3)))
+    curator.open_reserved(0)
+    for wrong in (np.full(119, True), np.full(120, False), True):
+        with pytest.raises(ValueError, match="among must name some of 120 columns"):
+            curator.exponent_counts(wrong, mechanism=Gaussian(50.0))
+    assert curator.spent_share == 0
+    noisy = curator.exponent_counts(np.full(120, True), mechanism=Gaussian(50.0))
+    expected = 50.0 * math.sqrt(2 * change)
+    assert noisy.deviation == pytest.approx(expected, rel=1e-4)
+    assert noisy.values.size == 43 * 121
     assert np.mean(noisy.values**2) == pytest.approx(expected**2, rel=0.12)

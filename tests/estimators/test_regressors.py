@@ -11,7 +11,7 @@ from discreet import HuberRegressor, LinearRegression, PrivacyLeakWarning
 from discreet.core import Budget
 from discreet.estimators import regressors
 from discreet.estimators.auto import LARGEST_FACTOR, NARROW, choose
-from discreet.objectives import Huber, Logistic, Squared
+from discreet.objectives import Huber, Softmax, Squared
 from discreet.preparation import Bounds, Centre, Radius
 from discreet.solvers import GD
 from discreet.solvers.newton import Newton
@@ -236,7 +236,8 @@ def test_bounds_hold_without_an_intercept_too():
 BUDGET = Budget(1.0, 1e-6, "add_remove")
 RELATIONS = ["add_remove", "replace_one"]
 UNITS = [
-    *("magnitude", "radius", "centre", "magnitude", "spread", "centre", "magnitude", "scale"),
+    *("magnitude", "largest", "radius"),
+    *("centre", "magnitude", "spread", "centre", "magnitude", "scale"),
 ]
 
 
@@ -248,7 +249,7 @@ def test_auto_is_close_to_what_privacy_costs_nothing_would_give(Regressor, relat
         model = Regressor(1.0, 1e-6, relation=relation, random_state=0, target_bounds=(0, 100))
         model.fit(table, y)
         assert model.solver_ == "newton"
-        assert [step.name for step in model.preparation_] == UNITS
+        assert [step.name for step in model.preparation_] == ["magnitude", "magnitude", *UNITS[2:]]
         assert model.score(X, y) > 0.97  # 0.996 without privacy
         assert model.guarantee_.measure == "gdp"
 
@@ -299,18 +300,19 @@ def test_the_rule_by_hand():
     steps, solver = rule()
     assert [step.name for step in steps] == UNITS
     assert solver == Newton(row_norm=10 / 3, shrink=True)
-    assert steps[1].share == pytest.approx(max((30 / (1e4 * mu)) ** 2, 0.005))
+    assert steps[2].share == pytest.approx(max((30 / (1e4 * mu)) ** 2, 0.005))
     steady = math.sqrt(0.15 * 1e4 * mu * math.sqrt(0.05) / 16)
     usual = 1e4 * mu / (50 * 4)
-    assert clipped_to(steps[1]) == pytest.approx(min(max(3.0, usual), 8.0))
-    rich = clipped_to(rule(n_rows=10**7)[0][1])
+    assert clipped_to(steps[2]) == pytest.approx(min(max(3.0, usual), 8.0))
+    rich = clipped_to(rule(n_rows=10**7)[0][2])
     assert rich == pytest.approx(min(0.5 * steady * math.sqrt(1e3), LARGEST_FACTOR))
     few = Budget(0.1, 1e-6, "replace_one")
     reach = 1e4 * few.to_gdp().mu
     assert clipped_to(rule(budget=few)[0][1]) == pytest.approx(max(3.0, reach / (50 * 2 * 4)))
     assert clipped_to(rule(n_rows=100)[0][0]) == pytest.approx(3.0)
     assert [step.name for step in rule(n_rows=100)[0]] == ["radius", "centre", "scale"]
-    assert [step.name for step in rule(fit_intercept=False)[0]] == ["magnitude", "radius", "scale"]
+    constant = [step.name for step in rule(fit_intercept=False)[0]]
+    assert constant == ["magnitude", "largest", "radius", "scale"]
     # what the caller wants comes first, and more than bounds is left alone
     bounded, _ = rule(given=[Bounds([0], share=0.2)])
     assert [step.name for step in bounded] == ["bounds", *UNITS]
@@ -325,7 +327,7 @@ def test_the_rule_by_hand():
         {"alpha": 1.01 * doubt},
         {"alpha": 1.01 * doubt, "data_norm": 2.0},
     ):
-        assert len(rule(**other)[0]) == (6 if "data_norm" in other else 8)
+        assert len(rule(**other)[0]) == (6 if "data_norm" in other else 9)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -337,15 +339,17 @@ def test_units_are_looked_at_coarsely_where_a_sure_look_is_too_dear(relation):
         budget = Budget(epsilon, 1e-6, relation)
         one = changed * 16 / (1e4 * budget.to_gdp().mu) ** 2
         steps, _ = rule(budget=budget)
-        classes = choose(n_rows=10_000, n_features=16, loss=Logistic(), budget=budget).steps
+        classes = choose(n_rows=10_000, n_features=16, loss=Softmax(3), budget=budget).steps
         assert (classes[0].name == "magnitude") == (196 * one < 0.057)
         if 144 * one >= 0.3:
             assert steps[0].name == "radius"
             continue
         names = [step.name for step in steps]
         sure = 576 * one < 0.057
-        share = max(576 * one, 0.004) if sure else max(min(324 * one, 0.2), 144 * one)
+        fine = max(576 * one, 0.004, min(2304 * one, 0.02))
+        share = fine if sure else max(min(324 * one, 0.2), 144 * one)
         assert steps[0].share == pytest.approx(share)
+        names = [name for name in names if name != "largest"]
         if 1225 * one > 0.03:
             assert names == ["magnitude", "radius", "centre", "spread", "centre", "scale", "scale"]
         seen.append((sure, share == 0.2, share > 0.2))

@@ -51,6 +51,7 @@ GENERAL = {
     "targets": lambda r: r.target_sum(0.8),
     "classes": lambda r: r.class_counts(2),
     "exponents": lambda r: r.exponent_counts(),
+    "largest": lambda r: r.exponent_counts(np.arange(r.n_features) != 1),
     "score": lambda r: r.score_sum(weights_of(r), Logistic(), 1.1),
     "curvature": lambda r: r.curvature_sum(weights_of(r), Logistic(), 1.1),
     "slopes": lambda r: r.slope_counts(weights_of(r), Huber(0.5), norm_candidates()),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from discreet.rows import EXPONENTS, AffineMap, as_rows
+from discreet.rows import EXPONENTS, OCTAVES, AffineMap, as_rows
 
 CELLS = EXPONENTS[1] - EXPONENTS[0] + 2
 
@@ -99,3 +99,55 @@ def test_scaled_and_mapped_rows_count_as_the_written_table_does(layout):
     written = affine.linear * (rows.scales[:, None] * X) - affine.offset
     mapped = rows.transformed(affine, fit_intercept=False).exponent_counts().values
     np.testing.assert_array_equal(mapped.reshape(3, -1), counts(written))
+
+
+def largest(X, among=None, **settings):
+    rows = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False, **settings)
+    found = rows.exponent_counts(np.full(X.shape[1], True) if among is None else np.array(among))
+    all_entries = rows.exponent_counts().error  # of vectors of norm √d
+    assert found.error == pytest.approx(all_entries * math.sqrt(2 / X.shape[1]))
+    return found.values.reshape(X.shape[1] + 1, -1)
+
+
+def size(exponent):
+    return (exponent - EXPONENTS[0]) // OCTAVES
+
+
+@pytest.mark.parametrize("layout", [np.asarray, np.asfortranarray, np.float32, sp.csr_array])
+def test_rows_count_by_their_largest_entry(layout):
+    """By its column and size, and by its size; ±1 is of exponent 1, and a row of zeros is none."""
+    X = np.array([[1.0, 0.5, 0.0], [3.0, -70.0, 9.0], [0.0, 0.0, 0.0], [-1e30, 5.0, 1e-30]])
+    found = largest(layout(X))
+    expected = np.zeros((4, -(-(EXPONENTS[1] - EXPONENTS[0] + 1) // OCTAVES)))
+    for column, exponent in ((0, 1), (1, 7), (0, 64)):
+        expected[column, size(exponent)] += 1
+        expected[3, size(exponent)] += 1
+    np.testing.assert_array_equal(found, expected)
+    without = largest(layout(X), [True, False, True])
+    assert not without[1].any()
+    assert without[2, size(4)] == without[3, size(4)] == 1
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_row_moves_the_counts_of_largest_entries_by_little(sparse):
+    """By √2 for one row more and 2 for a replaced one, whatever is in it; both are reached."""
+    rng, storage = np.random.default_rng(1), sp.csr_array if sparse else np.asarray
+    X = rng.normal(size=(300, 9))
+    one, other = np.zeros((2, 1, 9))
+    one[0, 2], other[0, 5] = 1e9, 1e-9
+    changes = [one, other, *(np.exp2(rng.integers(-80, 80, size=(1, 9))) for _ in range(30))]
+    tables = [largest(storage(np.vstack([X, row]))) for row in changes]
+    added = [np.linalg.norm(counted - largest(storage(X))) for counted in tables]
+    replaced = [np.linalg.norm(counted - tables[0]) for counted in tables]
+    assert max(added) == pytest.approx(math.sqrt(2))
+    assert max(replaced) == pytest.approx(2.0)
+
+
+def test_largest_entries_of_weighted_and_mapped_rows():
+    X = np.array([[2.0, 0.0], [2.0, 5.0], [9.0, 5.0], [2.0, 70.0]])
+    found = largest(X, weights=[0.25, 0.25, 0.5, 1.0], public_size=2)
+    assert found[0, size(2)] == found[2, size(2)] == 0.25
+    assert found.sum() == 4.0
+    rows = as_rows(X, np.zeros(4), fit_intercept=False).with_units(np.array([64.0, 1.0]))
+    counted = rows.exponent_counts(np.array([True, True])).values.reshape(3, -1)
+    assert counted[:2].sum(axis=1).tolist() == [4.0, 0.0]

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from discreet.tables import Categorical
+from discreet.tables import Categorical, Numeric
 from discreet_bench.datasets import load
 from discreet_bench.datasets.catalogue import schema
 
@@ -193,6 +194,29 @@ def _catalogue(name: str, rows: int | None = None) -> Tabular:
     return Tabular(name, X, y, data.target_bounds, numeric=known.numeric, groups=groups)
 
 
+SCALES: dict[str, tuple[Any, Any]] = {
+    "linear": (lambda v: v, lambda u: u),
+    "sqrt": (lambda v: np.sign(v) * np.sqrt(np.abs(v)), lambda u: np.sign(u) * u**2),
+    "log": (lambda v: np.sign(v) * np.log1p(np.abs(v)), lambda u: np.sign(u) * np.expm1(np.abs(u))),
+}
+"""Scales of numeric columns, and back."""
+
+
+def _raw(name: str) -> Tabular:
+    """Return a table with its numbers in their own units, as if nothing was known of them."""
+    table, known = _catalogue(name), schema(name)
+    assert known is not None
+    dense = table.X.toarray() if sp.issparse(table.X) else table.X
+    X, at = np.array(dense, dtype=np.float64), 0
+    for column in known.used.values():
+        if isinstance(column, Numeric) and column.low is not None and column.high is not None:
+            to, back = SCALES[column.scale]
+            low, high = to(np.array([column.low, column.high]))
+            X[:, at] = np.round(back(low + X[:, at] * (high - low)), 3)
+        at += column.width
+    return Tabular(f"{name}-raw", X, table.y, table.bounds)
+
+
 TABLES: dict[str, Callable[[], Tabular]] = {
     **{
         name: lambda name=name: _catalogue(name)  # type: ignore[misc]
@@ -209,5 +233,10 @@ TABLES: dict[str, Callable[[], Tabular]] = {
 
 
 def tabular(name: str) -> Tabular:
-    """Return a table by name; its files are in the folder that DISCREET_DATA names."""
-    return TABLES[name]()
+    """Return a table by name; its files are in the folder that DISCREET_DATA names.
+
+    With "-raw" after the name of one with a schema, numbers are in their own units and have no
+    public bounds.
+    """
+    plain = name.removesuffix("-raw")
+    return TABLES[name]() if plain == name else _raw(plain)

@@ -18,8 +18,7 @@ from discreet.errors import NotSupported
 from discreet.validate import number, positive
 
 # Measure that parts compose in. "profile" has no total that adds up, so no filter can be opened in
-# it, only a plan: its steps have a bound on δ for every ε (`Profile`), which composes with Gaussian
-# releases.
+# it, only a plan: its steps have a bound on δ for every ε (`Profile`), which composes with others.
 Measure = Literal["pure", "approximate", "zcdp", "gdp", "profile"]
 
 _EPSILON = "Typical values: 0.1 to 10. For a run without privacy use scikit-learn."

@@ -169,7 +169,11 @@ def divide(budget: Budget, share: Fraction, measures: Sequence[Measure]) -> Divi
     if not measures:
         raise PrivacyError("A budget cannot be divided for models that compose in no measure.")
     if budget.pure:
-        return _pure(budget, share)
+        total = share * Fraction(budget.epsilon)
+        rest = float(Fraction(budget.epsilon) - total)
+        while Fraction(rest) + total > Fraction(budget.epsilon):
+            rest = math.nextafter(rest, 0.0)
+        return Division(budget, share, ("pure",), "pure", total, replace(budget, epsilon=rest))
     return _divide(budget, share, tuple(dict.fromkeys(measures)))
 
 
@@ -208,14 +212,6 @@ def _divide(budget: Budget, share: Fraction, measures: tuple[Measure, ...]) -> D
         rest = Remainder(left.epsilon, left.delta, left.relation, whole=budget, before=total)
         best = replace(best, models=rest)
     return best
-
-
-def _pure(budget: Budget, share: Fraction) -> Division:
-    total = share * Fraction(budget.epsilon)
-    rest = float(Fraction(budget.epsilon) - total)
-    while Fraction(rest) + total > Fraction(budget.epsilon):
-        rest = math.nextafter(rest, 0.0)
-    return Division(budget, share, ("pure",), "pure", total, replace(budget, epsilon=rest))
 
 
 def _largest_epsilon(trial: Division) -> float:

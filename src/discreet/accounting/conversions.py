@@ -171,9 +171,8 @@ def epsilon_from_mu(mu: float, delta: float) -> float:
 def mu_from_epsilon(epsilon: float, delta: float) -> float:
     """Find the largest μ whose μ-GDP fits an (ε, δ) budget, ε > 0.
 
-    One Gaussian release of sensitivity Δ may then use the standard deviation Δ/μ. Checked before it
-    is returned: ``epsilon_from_mu(mu, delta) <= epsilon`` and ``delta_from_mu(mu, epsilon) <=
-    delta``.
+    One Gaussian release of sensitivity Δ may then use the standard deviation Δ/μ. Checked:
+    ``epsilon_from_mu(mu, delta) <= epsilon`` and ``delta_from_mu(mu, epsilon) <= delta``.
     """
     epsilon = positive("epsilon", epsilon, most=LARGEST, remedy=_BUDGET_EPSILON)
     delta = number("delta", delta, above=0.0, below=1.0, remedy=_DELTA)
@@ -191,8 +190,7 @@ def mu_from_epsilon(epsilon: float, delta: float) -> float:
         high *= 2.0
     mu = float(brentq(excess, low, high, xtol=1e-17 * low, rtol=4.0 * 2.0 * UNIT))
     return lower_until(
-        mu,
-        lambda m: delta_from_mu(m, epsilon) <= delta and epsilon_from_mu(m, delta) <= epsilon,
+        mu, lambda m: delta_from_mu(m, epsilon) <= delta and epsilon_from_mu(m, delta) <= epsilon
     )
 
 
@@ -382,9 +380,7 @@ def rho_from_pure(epsilon: float) -> float:
 def rho_from_bounded_range(epsilon: float) -> float:
     """Bound the ρ of an ε-bounded-range mechanism: ρ = ε²/8.
 
-    ε is the range of the log-likelihood ratio over outcomes. Holds for the exponential mechanism
-    (Gumbel noise and arg max); not for permute-and-flip or for ε-DP mechanisms in general: use
-    `rho_from_pure`.
+    As in `mu_from_bounded_range`: for other mechanisms that are ε-DP use `rho_from_pure`.
     """
     epsilon = number("epsilon", epsilon, least=0.0, most=LARGEST, remedy=_MECHANISM_EPSILON)
     return round_up(Fraction(epsilon) ** 2 / 8)

@@ -98,8 +98,7 @@ def noise_ratio(
 ) -> float:
     """Return the largest s = L/σ, rounded down, at which all keeps (ε, δ); 0 if there is none.
 
-    That is: ``releases`` of minima with the parameters of `profile`, after Gaussian releases with
-    μ² = ``before``.
+    All: ``releases`` of minima, by `profile`, after Gaussian releases with μ² = ``before``.
     """
     left = epsilon - releases * curvature_cost
     if not left > 0:
@@ -159,8 +158,7 @@ _FACTS = ("noise_ratio", "curvature_cost", "corners", "output_mu")
 class ObjectivePerturbation:
     """Release of a perturbed minimum, its output noise included, which alone is (ε, δ)-DP.
 
-    The other fields are those of `profile`, all or none, for how Gaussian noise composes with other
-    releases.
+    The other fields are those of `profile`, all or none, for how it composes with other releases.
 
     Privacy
     -------

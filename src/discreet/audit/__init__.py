@@ -1,8 +1,7 @@
 """Audits: attacks on privacy guarantees, which give certified lower bounds on the true ε.
 
 `audit` attacks an estimator, a solver or a function by many runs on neighbouring tables;
-`audit_one_run` attacks one fit with many canaries. What an audit can and cannot show:
-docs/audit.md.
+`audit_one_run` attacks one fit with many canaries. docs/audit.md: what an audit can show.
 """
 
 from discreet.audit.attack import Attack, most_telling, run

@@ -181,8 +181,7 @@ def attacks(
 
     The subject is a name in `subjects`, a solver with its own settings, or an estimator, whose own
     guarantee is then used. Without ``relation`` all that it supports are attacked. ``jobs`` is the
-    number of processes for trials that are run one by one; ``seed`` makes noise repeatable, for
-    tests.
+    number of processes for trials that are run one by one; with a ``seed`` noise is repeatable.
     """
     if jobs != 1 and seed is not None:
         raise ValueError("Repeatable trials run in one process: pass jobs=1 or no seed.")

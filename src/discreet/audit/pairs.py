@@ -183,8 +183,7 @@ def worst_people(
 
     The person has 40, 5 or 1 rows: all alike, opposing each other, or orthogonal to each other;
     everybody else has one row of zeros. In the other table the person is missing; or has a row of
-    zeros, if ``same_height``; or, if replaced, the same number of rows of the opposite sign, or a
-    single one.
+    zeros, if ``same_height``; or, if replaced, as many rows of the opposite sign, or a single one.
     """
     relation, y = Relation(relation), np.where(np.arange(n_units) % 2 == 0, 1.0, -1.0)
     axes = norm * np.eye(n_features)

@@ -309,8 +309,7 @@ def one_run_sharpness(
 def canaries_needed(epsilon: float, delta: float, confidence: float) -> int | None:
     """Return about the least number of canaries that refute `SHARP` times the stated ε, or None.
 
-    One event of probability δ may spoil all guesses at once, so beyond some number more canaries
-    do not help.
+    One event of probability δ may spoil all guesses at once, so more canaries need not help.
     """
     for exact in np.geomspace(10, MOST_CANARIES, 100):
         canaries = math.ceil(float(exact))

@@ -37,8 +37,7 @@ def attack_success(
 
     For a guarantee that does not hold (a baseline, or a fixed seed) the result is 1. ``before`` has
     (ε, δ) of each other release about the same rows, under the same relation. ``units`` is the
-    number of privacy units that differ: k for somebody with k rows and a promise about one row
-    (group privacy).
+    number of privacy units that differ (group privacy): k for k rows and a promise about one.
 
     Notes
     -----

@@ -57,6 +57,9 @@ def demo(
     Example: discreet demo --output demo.html
     """
     import jinja2
+    from markupsafe import Markup
+
+    from discreet.audit.figure import inline_svg
 
     screen = Screen()
     if output == Path("out/demo.html"):
@@ -74,13 +77,16 @@ def demo(
     screen.result(None, table(title, header, rows))
     figure = _draw(private, plain, majority)
     figure.savefig(picture, dpi=150)
+    svg = inline_svg(figure, transparent=True)
+    for kind, colour in _COLOURS.items():
+        svg = svg.replace(colour, f"var(--{kind})")
     here = Path(__file__)
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     template = environment.from_string(here.with_name("demo.html").read_text("utf-8"))
     numbers = {"n_train": N_TRAIN, "n_test": N_TEST, "n_columns": N_COLUMNS, "repeats": REPEATS}
     models = {"private": private, "plain": plain, "majority": majority}
     one = private[EPSILONS.index(1.0)]
-    shown = {"one": one, "guarantee": one.guarantee, "figure": _as_svg(figure), "error": ERROR}
+    shown = {"one": one, "guarantee": one.guarantee, "figure": Markup(svg), "error": ERROR}
     body = template.render(models | numbers | shown)
     style = here.with_name("demo.css").read_text("utf-8")
     with replacing(output) as stream:
@@ -153,15 +159,3 @@ def _draw(private: list[Outcome], plain: Outcome, majority: Outcome) -> Any:
         axis.set_xlabel("privacy budget ε (smaller: more private)")
         axis.legend(frameon=False, loc="lower right")
     return figure
-
-
-def _as_svg(figure: Any) -> str:
-    """Return a figure as inline SVG with the colours of the page's style sheet."""
-    from markupsafe import Markup
-
-    from discreet.audit.figure import inline_svg
-
-    svg = inline_svg(figure, transparent=True)
-    for kind, colour in _COLOURS.items():
-        svg = svg.replace(colour, f"var(--{kind})")
-    return Markup(svg)

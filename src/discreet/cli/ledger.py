@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -235,9 +234,8 @@ _HISTORY = (
 
 
 def _table(
-    screen: Screen, rows: Iterable[dict[str, Any]], columns: tuple[str, ...], title: str
+    screen: Screen, rows: list[dict[str, Any]], columns: tuple[str, ...], title: str
 ) -> None:
-    rows = list(rows)
     used = [c for c in columns if c != "blocks" or any(row.get(c) for row in rows)]
     header = [{"epsilon": "ε", "delta": "δ"}.get(column, column) for column in used]
     cells = [[_cell(column, row.get(column)) for column in used] for row in rows]

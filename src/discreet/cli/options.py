@@ -166,8 +166,7 @@ def check_figure(
     if figure is None:
         return
     if figure.suffix.lower() not in endings:
-        text = f"{option} {figure}: the name must end with {', '.join(endings)}."
-        raise Problem(text)
+        raise Problem(f"{option} {figure}: the name must end with {', '.join(endings)}.")
     if importlib.util.find_spec("matplotlib") is None:
         raise Problem(f'{option} needs matplotlib: pip install "discreet[report]".')
     check_output(figure, force, *inputs, option=option)

@@ -682,19 +682,25 @@ class Curator(Unique):
         add_up = partial(self._rows.class_counts, integer("n_classes", n_classes))
         return self._moment(add_up, 1.0, mechanism, Gaussian, L2Norm, second=True)
 
-    def exponent_counts(self, *, mechanism: Gaussian | L2Norm) -> NoisyMoment:
+    def exponent_counts(
+        self, among: NDArray[np.bool_] | None = None, *, mechanism: Gaussian | L2Norm
+    ) -> NoisyMoment:
         """Release how many entries of each column have each binary exponent.
 
         There are m exponents and a cell for ±1, in this order, for each column; zeros count
-        nowhere.
+        nowhere. Of columns ``among`` some, only the largest entry of each row counts: by column and
+        size, and once more by size alone.
 
         Privacy
         -------
-        A unit adds at most 1 to the cells of each of d columns. L2 sensitivity: √d under
-        add/remove, √(2d) under replace. Cost: that of ``mechanism``. Proof:
-        docs/proofs/preparation.md.
+        A unit adds at most 1 to the cells of each of d columns, or of two where the largest entry
+        counts. L2 sensitivity: √d or √2 under add/remove, √(2d) or 2 under replace. Cost: that of
+        ``mechanism``. Proof: docs/proofs/preparation.md.
         """
-        add_up, columns, kinds = self._rows.exponent_counts, self.n_parameters, (Gaussian, L2Norm)
+        columns, kinds = self.n_parameters if among is None else 2, (Gaussian, L2Norm)
+        if among is not None and not (np.shape(among) == (self.n_parameters,) and np.any(among)):
+            raise ValueError(f"among must name some of {self.n_parameters} columns.")
+        add_up = partial(self._rows.exponent_counts, among)
         return self._moment(add_up, 1.0, mechanism, *kinds, second=True, columns=columns)
 
     # ---- scores, for inference

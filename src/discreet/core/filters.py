@@ -61,10 +61,7 @@ class PrivacyFilter(Unique):
     """
 
     def __init__(
-        self,
-        measure: Measure,
-        total: Fraction | float,
-        total_delta: Fraction | float = Fraction(0),
+        self, measure: Measure, total: Fraction | float, total_delta: Fraction | float = Fraction(0)
     ) -> None:
         choice("measure", measure, _UNITS)
         positive("total", total)

@@ -91,8 +91,7 @@ class Guarantee:
 
     Privacy
     -------
-    Holds for this one fit. Further fits on the same people add to it: count them with a
-    `Ledger`.
+    Holds for this one fit. Further fits on the same people add to it: count them with a `Ledger`.
     """
 
     epsilon: float

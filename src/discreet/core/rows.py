@@ -100,8 +100,8 @@ class Rows(Protocol):
     def class_counts(self, n_classes: int) -> Sum:
         """Sum the rows' weights by class; targets are codes of classes."""
 
-    def exponent_counts(self) -> Sum:
-        """Count entries by column and binary exponent; a row adds its weight once per column."""
+    def exponent_counts(self, among: NDArray[np.bool_] | None = None) -> Sum:
+        """Count entries, all or rows' largest ones among some columns, by column and exponent."""
 
     def score_sum(self, weights: FloatArray, loss: Any, clip: float) -> Sum:
         """Sum slopes times rows with their constant, long rows weighted down to norm ``clip``."""

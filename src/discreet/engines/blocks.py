@@ -55,8 +55,7 @@ class Held:
     """A block on a worker.
 
     ``content`` is a `Block`, or what tasks made of it (private); ``size`` is the number of bytes of
-    the source, of which a block that is ``shared`` counts a part. The mark stays that of the
-    source.
+    the source, whose mark it keeps. A block that is ``shared`` counts a part of them.
     """
 
     id: int

@@ -90,8 +90,7 @@ def open(
     Returns
     -------
     X, y, groups
-        What the ``fit`` of every estimator takes. y has indices in ``schema.target.labels``, or the
-        numbers of a numeric target; groups is None if the schema has no unit.
+        As in `discreet.engines.dask.open`.
 
     Notes
     -----

@@ -18,7 +18,7 @@ import numpy as np
 from discreet.core import Budget
 from discreet.objectives import Huber, Logistic, Loss, Squared
 from discreet.preparation import WIDEST, Bounds, Centre, Radius, Scale, Spread, Step, Whiten
-from discreet.preparation.magnitude import Magnitude
+from discreet.preparation.magnitude import Largest, Magnitude
 from discreet.solvers import GD, Newton, ShrunkGD, Solver
 from discreet.solvers.gd import CLIPS, CONVERGED_PATH, NOISE_REACH, clip_by_rule
 
@@ -33,20 +33,31 @@ CENTRE_PRECISION = 0.15
 
 MAGNITUDE_SHARES = (0.004, 0.057)
 MAGNITUDE_PRECISION, NARROW_PRECISION = 24.0, 14.0
+FINE_PRECISION, FINE_SHARE = 48.0, 0.02
 """The share of a look at units is (this·√(k·d)/(n·μ))², at which a column of numbers other than 0
-is seen for certain. Tables of few columns have one at the largest share, down to the second."""
+is seen for certain. Tables of few columns have one at the largest share, down to the second. Up to
+the last share looks are of the third precision, which sees long tails and columns of many zeros."""
 
 COARSE_PRECISIONS, COARSE_SHARES = (12.0, 18.0), (0.2, 0.3)
 """In regression the first look is then a coarse one, of the second precision at up to the first
-share, or of the first at up to the second: columns of other units would be lost."""
+share, or of the first at up to the second: columns of other units would be lost. For two classes
+and few columns it is one of the first precision at up to the first share."""
+
+LONG_SHARES, LONG_PRECISION, LONG_SIGNAL = (0.01, 0.06, 0.12), 250.0, 200.0
+PEELED = (1 / 6, 1 / 6, 2 / 3)
+"""The share of a look at rows' largest entries is (250·√k/(n·μ))², at least the first of these and
+at most the second, or the third in regression; below this n·μ/√k it would see too little. Where
+there is no look at units, and at most `MANY_COLUMNS`, all of any unit, three looks have these parts
+of it, up to the third: columns of large units would hide all others."""
 
 AGAIN_SHARE = 0.03
 AGAIN_PRECISION = 35.0
 """The same for looks around the mean, which have to see how many entries are larger."""
 
-RARE = 0.1
+RARES, MANY_COLUMNS = (0.1, 0.4), 300
 """Floor of the scales, over their mean, where units are known: columns of small variance are then
-rare categories, and stretching them would make their rows many times longer than usual."""
+rare categories, and stretching them would make their rows many times longer than usual. The second
+is for two classes, a smooth loss and more columns than these."""
 
 SQUARES, FLOORS, LONGER, SHORT_CLIP = 2.0, (0.1, 0.3), 5.0, 1.25
 """For two classes, where noise hides units, the squares of a row in `Scale` are scaled down to norm
@@ -104,9 +115,9 @@ would hide nearly all of their weights if all were measured at once."""
 SHRUNK_ITERATIONS, SHRUNK_SIGNAL = (30, 120), 100.0
 """Least and most iterations of shrunk descent, whose steps are short: n·μ/k over the last."""
 
-WHITEN_NOISES, WHITEN_COLUMNS = (4.0, 1.0), 300
+WHITEN_NOISES = (4.0, 1.0)
 """Whitening pays while its noise is below the first times the mean eigenvalue, or the second of a
-table with splines or more columns than these: many of them are rare, and it makes them long."""
+table with splines or many columns: many of them are rare, and it makes them long."""
 
 SAMPLE_ROWS, SAMPLE_NOISE, SAMPLE_PRECISION = 20_000, 0.06, 600.0
 LARGEST_RATE, LARGEST_SAMPLE, SAMPLE_SHARE = 0.5, 2**26, 0.4
@@ -219,61 +230,74 @@ class _Table:
     n_known: int
     may_sample: bool
 
-    def steps(self, radius: Radius, *, coarse: bool = False, shrink: bool = False) -> list[Step]:
+    def steps(self, radius: Radius, *, coarse: bool = False, two: bool = False) -> list[Step]:
         """Return steps for unit, norm, mean and scale; the radius gets its share.
 
         With ``coarse``, look at units coarsely where a sure look is too dear, and scale twice where
-        it is not repeated. With ``shrink``, shrink scales towards each other where noise hides
-        units.
+        it is not repeated. With ``two``, do so for few columns where noise hides units, and shrink
+        scales towards each other there.
         """
         precision, least = RADIUS_PRECISIONS[self.changed - 1], SURE_PRECISION * self.changed
         share = float(np.clip((precision / self.signal) ** 2, *RADIUS_SHARES))
         share = self.left * max(share, min((least / self.signal) ** 2, SURE_SHARE))
         radius, spread = replace(radius, share=share), Spread(share=share)
         twice, once = self.left * TWICE_SHARE, self.left * CENTRE_SHARE
-        centre, scale = Centre(share=twice), Scale(share=twice, floor=RARE)
-        if first := self.look(coarse=coarse):
-            unit = Magnitude(self.left * first, self.n_known)
-            if not self.fit_intercept:
-                return [unit, radius, scale]
-            look = AGAIN_PRECISION**2 * self.price
-            if look > AGAIN_SHARE:
-                return [unit, radius, centre, spread, centre, *[scale] * (1 + coarse)]
-            again = Magnitude(self.left * max(look, MAGNITUDE_SHARES[0]), self.n_known)
-            return [unit, radius, centre, again, spread, centre, again, scale]
+        rare = RARES[two and self.n_features > MANY_COLUMNS]
+        centre, scale = Centre(share=twice), Scale(share=twice, floor=rare)
+        first, looks = self.units(coarse=coarse, two=two)
         one_unit = self.n_known == self.n_features
         scales = [scale] if one_unit else [Scale(share=twice)] * 2
-        sure = MAGNITUDE_PRECISION**2 * self.price < MAGNITUDE_SHARES[1]
-        if shrink and not (sure or one_unit):
+        hidden = two and MAGNITUDE_PRECISION**2 * self.price >= MAGNITUDE_SHARES[1]
+        if hidden and not (one_unit or first == MAGNITUDE_SHARES[1]):
             squares = max(min(SQUARES / math.sqrt(self.n_features), 1.0), 1e-3)
-            floor = FLOORS[not self.narrow]
-            scale = Scale(share=twice, norm=LONGER, floor=floor, squares=squares, shrink=True)
+            scale = Scale(twice, LONGER, FLOORS[not self.narrow], squares=squares, shrink=True)
             scales = [scale] * (1 + self.narrow)
+        if first:
+            if not self.fit_intercept:
+                return [*looks, radius, scale]
+            look = AGAIN_PRECISION**2 * self.price
+            if look > AGAIN_SHARE:
+                scales = [scale] * (1 + (coarse or hidden))
+                return [*looks, radius, centre, spread, centre, *scales]
+            again = Magnitude(self.left * max(look, MAGNITUDE_SHARES[0]), self.n_known)
+            return [*looks, radius, centre, again, spread, centre, again, scale]
         if not self.fit_intercept:  # nothing could make up for a mean that was subtracted
-            return [radius, *scales]
+            return [*looks, radius, *scales]
         if self.precise:
-            return [radius, centre, spread, centre, *scales]
-        return [radius, Centre(share=once), replace(scales[0], share=self.left * SCALE_SHARE)]
+            return [*looks, radius, centre, spread, centre, *scales]
+        scale = replace(scales[0], share=self.left * SCALE_SHARE)
+        return [*looks, radius, Centre(share=once), scale]
 
-    def look(self, *, coarse: bool) -> float:
-        """Return the share of the first look at units; 0 if there is none."""
+    def units(self, *, coarse: bool = False, two: bool = False) -> tuple[float, list[Step]]:
+        """Return the share of the first look at units, 0 if there is none, and all looks."""
         least, most = MAGNITUDE_SHARES
         precisions = (MAGNITUDE_PRECISION, NARROW_PRECISION, *COARSE_PRECISIONS)
         sure, unsure, low, high = (precision**2 * self.price for precision in precisions)
+        first = 0.0
         if not self.any_unit:
-            return 0.0
+            return first, []
         if sure < most:
-            return max(sure, least)
-        if coarse:
-            return max(low, min(high, COARSE_SHARES[0])) if low < COARSE_SHARES[1] else 0.0
-        return most if self.narrow and unsure < most else 0.0
+            first = max(sure, least, min(FINE_PRECISION**2 * self.price, FINE_SHARE))
+        elif coarse and low < COARSE_SHARES[1]:
+            first = max(low, min(high, COARSE_SHARES[0]))
+        elif self.narrow and unsure < most:
+            first = most
+        elif self.narrow and two and low < COARSE_SHARES[0]:
+            first = max(low, most)
+        looks: list[Step] = [Magnitude(self.left * first, self.n_known)] if first else []
+        few = not self.n_known and self.n_features <= MANY_COLUMNS
+        if self.signal >= LONG_SIGNAL * math.sqrt(self.changed) and (first or few):
+            needed, (floor, usual, more) = (LONG_PRECISION / self.signal) ** 2, LONG_SHARES
+            share = min(max(self.changed * needed, floor), more if coarse or not first else usual)
+            parts = (1.0,) if first else PEELED
+            looks += [Largest(self.left * part * share, self.n_known) for part in parts]
+        return first, looks
 
 
 def _classification(table: _Table, loss: Loss) -> Choice:
     precision = max(START_PRECISIONS[0], START_PRECISIONS[1] * loss.n_outputs)
     start = float(np.clip((precision / table.signal) ** 2, *START_SHARES))
-    seen = min(WIDE * table.signal / table.changed, table.n_rows)
-    wide = table.n_features > seen
+    wide = table.n_features > min(WIDE * table.signal / table.changed, table.n_rows)
     count = math.ceil(np.clip(table.signal / (SHRUNK_SIGNAL * table.changed), *SHRUNK_ITERATIONS))
     solver = ShrunkGD(count, start_share=start) if wide else GD(start_share=start, shrink=True)
     if table.complete:
@@ -281,14 +305,14 @@ def _classification(table: _Table, loss: Loss) -> Choice:
     far = min(STEADY_SHARE * table.steady_factor, LARGEST_FACTOR)
     least = CAUTIOUS_FACTOR if table.narrow else RADIUS_FACTORS[0]
     factor = max(float(np.clip(table.steady_factor, least, RADIUS_FACTORS[1])), far)
-    known = table.precise and (table.look(coarse=False) > 0 or not table.any_unit)
+    two = loss.smooth and loss.n_outputs == 1 and table.n_features <= table.signal / table.changed
+    known = table.precise and (table.units(two=two)[0] > 0 or not table.any_unit)
     nearer = factor / LARGEST_FACTOR if known else 1.0
-    few = loss.smooth and loss.n_outputs == 1 and table.n_features <= table.signal / table.changed
     radius = Radius(factor=factor / nearer, nearer=nearer)
-    steps = table.steps(radius, shrink=few)
+    steps = table.steps(radius, two=two)
     shrunk = isinstance(steps[-1], Scale) and steps[-1].shrink
     noise = math.sqrt(2 * table.changed / WHITEN_SHARE) * table.n_features**1.5 / table.signal
-    bearable = WHITEN_NOISES[table.n_known > 0 or table.n_features > WHITEN_COLUMNS]
+    bearable = WHITEN_NOISES[table.n_known > 0 or table.n_features > MANY_COLUMNS]
     white, rate = 1 < table.n_features <= WIDEST and noise < bearable, 1.0
     if white:
         steps.append(Whiten(share=table.left * WHITEN_SHARE))

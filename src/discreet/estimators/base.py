@@ -31,19 +31,13 @@ from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyLeakWarning
 from discreet.estimators import auto, effects, familiar
 from discreet.estimators import features as feature_rule
-from discreet.estimators.inputs import Rule, check_size, check_table, check_target
+from discreet.estimators.inputs import Rule, check_table, check_target
 from discreet.estimators.people import ClassWeights, People
 from discreet.estimators.trace import Bar, Trace, plot_trace
 from discreet.inference import Covariance, Evidence, Inference, Summary
 from discreet.inference.measure import expected_error
-from discreet.inference.rule import (
-    check_inference,
-    lighter,
-    pilot,
-    reserved,
-    sample_rate,
-    whitened,
-)
+from discreet.inference.rule import check_inference, lighter, pilot, reserved, sample_rate, whitened
+from discreet.inference.summary import forest_plot
 from discreet.ledger import Dataset, check_dataset
 from discreet.log import note
 from discreet.objectives import L2, Loss, Problem
@@ -91,8 +85,7 @@ def _calibrated(
 ) -> tuple[Budget, tuple[Mechanism, ...]]:
     """Return the budget of models that compose in ``measures``, and the mechanism of each part.
 
-    `Account.reserve` divides the same budget in the same way, and its filters hold each part to its
-    share.
+    `Account.reserve` divides the budget in the same way, and its filters hold parts to their share.
     """
     if not parts:
         return budget, ()
@@ -304,7 +297,7 @@ class PrivateLinearModel(BaseEstimator):
         steps = settings.steps if plan.bounds is None else (plan.bounds, *settings.steps)
         rate = 1.0
         if settings.method is None:
-            choice = _choose(
+            steps, solver, rate = _choose(
                 n_rows=people.size,
                 n_features=plan.width,
                 loss=settings.loss,
@@ -316,7 +309,6 @@ class PrivateLinearModel(BaseEstimator):
                 n_known=plan.known,
                 may_sample=people.unit == "row" and not self.inference,
             )
-            steps, solver, rate = choice
             if self.inference:
                 size = plan.width + int(self.fit_intercept)
                 error = expected_error(people.size, size, settings.budget)
@@ -396,7 +388,10 @@ class PrivateLinearModel(BaseEstimator):
                 )
             self._booleans = check_table(header := engines.header_of(X))
             validate_data(self, header, skip_check_array=True)
-            return check_size(engines.open_table(X, y, groups)), None
+            table = engines.open_table(X, y, groups)
+            if not table.shape[0]:  # as scikit-learn says of one in memory
+                raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
+            return table, None
         self._booleans = check_table(X)
         check_target(y, numbers=numbers)
         with np.errstate(all="ignore"):  # a warning about one row would be about that row
@@ -425,8 +420,7 @@ class PrivateLinearModel(BaseEstimator):
     ) -> FloatArray:
         """Fit linear models on one budget; returns weights of shape (n_models, p).
 
-        The targets of each model are what its rule makes of y, or of the targets that the blocks of
-        X hold.
+        The targets of each model are what its rule makes of y, or of the targets in blocks of X.
         """
         n_models = len(rules)
         bits: Bits = SystemBits()
@@ -487,13 +481,8 @@ class PrivateLinearModel(BaseEstimator):
                 solution = method.solver.solve(solved, curator, method.models, progress)
                 if opened:
                     uneven = not people.even or by_class is not None or people.grouped
-                    found = Inference.measure(
-                        *opened[model],
-                        problem,
-                        solution.weights,
-                        weighted=uneven,
-                        mapped=prepared.start is not None,
-                    )
+                    about: Any = {"weighted": uneven, "mapped": prepared.start is not None}
+                    found = Inference.measure(*opened[model], problem, solution.weights, **about)
                     evidence.append(found)
                     if not found.reason:  # else the fitted weights are better
                         known = {"clip": None, "deviation": None}
@@ -647,8 +636,7 @@ class PrivateLinearModel(BaseEstimator):
         if balance is not None:
             part, mechanism = len(steps), method.mechanisms[len(steps)]
             coded = (rows if weights is None else rows.with_weights(weights)).with_targets(codes)
-            own = (account, part, mechanism, noises[part])
-            totals = balance.measure(coded, count, *own)
+            totals = balance.measure(coded, count, account, part, mechanism, noises[part])
         elif not method.solver.private:
             totals = people.totals(codes, count)
         factors = np.ones(1) if by_class is None else by_class.factors(totals)
@@ -713,15 +701,9 @@ class PrivateLinearModel(BaseEstimator):
         if self.deviation_ is not None:
             self.deviation_ *= scale
         affine = pipeline.unclipped_map(self.preparation_, slopes.shape[1])
+        about = {"intercept": self.fit_intercept, "shifted": self._shifted_intercept}
         self.covariances_ = tuple(
-            Covariance.of(
-                found,
-                affine,
-                intercept=self.fit_intercept,
-                scale=scale,
-                shifted=self._shifted_intercept,
-            )
-            for found in self._evidence
+            Covariance.of(found, affine, scale=scale, **about) for found in self._evidence
         )
         del self._evidence
         carried = affine.adjoint(np.column_stack([slopes, constants]))
@@ -737,11 +719,7 @@ class PrivateLinearModel(BaseEstimator):
         return card(self, **details)
 
     def summary(
-        self,
-        level: float = 0.95,
-        *,
-        odds_ratios: bool = False,
-        names: Sequence[str] | None = None,
+        self, level: float = 0.95, *, odds_ratios: bool = False, names: Sequence[str] | None = None
     ) -> Summary:
         """Return the table of coefficients with standard errors, p-values and intervals.
 
@@ -796,7 +774,7 @@ class PrivateLinearModel(BaseEstimator):
 
     def plot_coefficients(self, level: float = 0.95, names: Sequence[str] | None = None) -> Figure:
         """Draw the coefficients with their intervals: a forest plot of released numbers."""
-        return effects.plot_coefficients(self, level, names)
+        return forest_plot(self.summary(level, names=names))
 
     def plot_effects(
         self, names: Sequence[str] | None = None, units: effects.Units | None = None

@@ -265,8 +265,7 @@ class Link:
     not σ: clipping makes scores too extreme. So does noise of variance v in a score; averaged over
     it, a score counts m/√(1 + πv/8) (MacKay 1992). Scores beyond ``reach`` r are those of rows far
     longer than usual, and count r + ln(1 + 4(|m| − r))/4 instead of |m|. All of it is computed from
-    the released model and public numbers: post-processing. docs/auto.md has the reasons and the
-    gain.
+    the released model and public numbers: post-processing. The reasons are in docs/auto.md.
 
     ``slope`` is c for a row of typical norm (below 1/2 it counts as 1/2, so that p grows with m
     everywhere), ``noise`` is v for such a row.
@@ -283,10 +282,7 @@ class Link:
 
     @classmethod
     def of(
-        cls,
-        solution: Solution,
-        steps: tuple[Step, ...],
-        problem: Problem | None = None,
+        cls, solution: Solution, steps: tuple[Step, ...], problem: Problem | None = None
     ) -> Self:
         """Return the link for rows of the norm that `Scale` makes, of a solution on them.
 

@@ -25,7 +25,6 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.errors import NotSupported
 from discreet.inference import Coefficients, Intervals, Summary, score_intervals
 from discreet.inference.selection import selected as choose_coefficients
-from discreet.inference.summary import forest_plot
 from discreet.objectives import Logistic
 from discreet.preparation.features import Splines
 from discreet.preparation.pipeline import unclipped_map
@@ -74,8 +73,7 @@ class Effect:
 def effects(model: PrivateLinearModel, names: Sequence[str] | None = None) -> tuple[Effect, ...]:
     """Return the effects of the columns, in the order of their features.
 
-    ``names`` are those of the columns of X. Columns called ``column=category`` are categories of
-    one column.
+    ``names`` are those of the columns of X; ``column=category`` is a category of a column.
     """
     check_is_fitted(model, "coef_")
     map = model.features_
@@ -128,8 +126,7 @@ def _of_group(
 ) -> Effect:
     """Return the effect of one-hot columns, or of a number from 0 to 1 or between its bounds.
 
-    ``members`` are pairs of a feature and its column. Of categories, the mark of missing numbers
-    is compared with 0.
+    ``members`` are pairs of a feature and its column. A mark of missing numbers is compared with 0.
     """
     wide = model.features_.width(int(model.n_features_in_))
     name, mark, _ = columns[members[0][1]].partition("=")
@@ -162,13 +159,12 @@ def released_means(model: PrivateLinearModel) -> FloatArray | None:
     first = next((k for k, step in enumerate(steps) if isinstance(step, FittedCentre)), None)
     if first is None:
         return None
-    centre = steps[first]
+    centre: Any = steps[first]
     before = unclipped_map(steps[:first], len(centre.mean))
     if not before.is_diagonal:
         return None
-    means = (
-        np.where(np.abs(centre.mean) > LEAST * centre.deviation, centre.mean, 0.0) / before.linear
-    )
+    clear = np.abs(centre.mean) > LEAST * centre.deviation
+    means = np.where(clear, centre.mean, 0.0) / before.linear
     width = model.features_.width(int(model.n_features_in_))
     if (levels := len(means) - width) > 0:
         means = np.delete(means, range(first_level(model), first_level(model) + levels))
@@ -240,17 +236,13 @@ def plot_effects(
         panel.set_axis_off()
     if shown:
         panels[0].legend(fontsize=7)
-    nowhere = ""
+    noise = "bands: 95 % of the noise"
+    if model.deviation_ is None:
+        noise = f"the noise of solver {model.solver_!r} is not stated"
     if not all(effect.expected.all() for effect in found):
-        nowhere = "; gray: too few rows to tell"
-    noise = (
-        "bands: 95 % of the noise"
-        if model.deviation_ is not None
-        else f"the noise of solver {model.solver_!r} is not stated"
-    )
-    figure.suptitle(
-        f"Effects on the score at ε = {model.guarantee_.epsilon:g} ({noise}{nowhere})", fontsize=10
-    )
+        noise += "; gray: too few rows to tell"
+    title = f"Effects on the score at ε = {model.guarantee_.epsilon:g} ({noise})"
+    figure.suptitle(title, fontsize=10)
     return figure
 
 
@@ -267,7 +259,10 @@ def _draw(
     band = np.zeros(len(effect.expected)) if effect.deviation is None else BAND * effect.deviation
     known = effect.expected
     names = labels if len(labels) == len(effect.values) else [None] * len(effect.values)
-    _limit(panel, effect.values[:, known], band[known])
+    low = float((effect.values - band)[:, known].min())
+    high = float((effect.values + band)[:, known].max())
+    margin = 0.05 * (high - low) or 1.0
+    panel.set_ylim(low - margin, high + margin)
     if isinstance(effect.at, tuple):
         places = np.arange(len(effect.at))
         for values, label in zip(effect.values, names, strict=True):
@@ -283,8 +278,9 @@ def _draw(
             panel.axvspan(place - 0.5, place + 0.5, color="0.93", lw=0)
         return
     at = effect.at if units is None else units(effect.at)
-    for first, last in _runs(~known):
-        panel.axvspan(at[first], at[last], color="0.93", lw=0)
+    ends = np.flatnonzero(np.diff(np.concatenate([[True], known, [True]])))
+    for first, after in ends.reshape(-1, 2):  # of runs without rows, up to the points beside them
+        panel.axvspan(at[max(first - 1, 0)], at[min(after, len(at) - 1)], color="0.93", lw=0)
     for values, label in zip(effect.values, names, strict=True):
         shown = np.where(known, values, np.nan)
         (line,) = panel.plot(at, shown, lw=1.5, label=label)
@@ -292,20 +288,6 @@ def _draw(
             colour = line.get_color()
             panel.fill_between(at, shown - band, shown + band, color=colour, alpha=0.2)
     panel.set_xlim(at[0], at[-1])
-
-
-def _limit(panel: Axes, values: FloatArray, band: FloatArray) -> None:
-    """Set the vertical limits to effects and their bands, with a margin."""
-    low, high = float((values - band).min()), float((values + band).max())
-    margin = 0.05 * (high - low) or 1.0
-    panel.set_ylim(low - margin, high + margin)
-
-
-def _runs(marks: NDArray[np.bool_]) -> list[tuple[int, int]]:
-    """Return the first and last index of each run of True, with the neighbours that end it."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], marks, [False]])))
-    last = len(marks) - 1
-    return [(max(int(a) - 1, 0), min(int(b), last)) for a, b in edges.reshape(-1, 2)]
 
 
 NOT_MEASURED = (
@@ -316,13 +298,6 @@ TOO_LITTLE = (
     "the budget is too small for intervals at this number of rows and columns, so nothing was "
     "spent on them: use more rows, fewer columns or a larger epsilon"
 )
-
-
-def _reason(model: PrivateLinearModel) -> str:
-    """Return why there are no intervals at all; empty if there are some."""
-    if model.covariances_:
-        return ""
-    return TOO_LITTLE if model.inference else NOT_MEASURED
 
 
 def _models(model: Any, names: Sequence[str] | None = None) -> tuple[Coefficients, ...]:
@@ -340,8 +315,9 @@ def _models(model: Any, names: Sequence[str] | None = None) -> tuple[Coefficient
         values = np.column_stack([values, np.atleast_1d(model.intercept_)])
     labels = [""] if len(values) == 1 else [str(label) for label in model.classes_]
     covariances = model.covariances_ or (None,) * len(values)
+    why = TOO_LITTLE if model.inference else NOT_MEASURED  # if there are no intervals at all
     return tuple(
-        Coefficients.of(tuple(columns), *pair, _reason(model), label)
+        Coefficients.of(tuple(columns), *pair, "" if model.covariances_ else why, label)
         for pair, label in zip(zip(values, covariances, strict=True), labels, strict=True)
     )
 
@@ -376,9 +352,7 @@ def _footer(model: Any, models: Sequence[Coefficients]) -> tuple[str, ...]:
             "rows of large norm have less weight, which leaves the estimate where it is."
         )
         lines.append(
-            "Conditions: independent "
-            + ("people" if guarantee.unit != "row" else "rows")
-            + ", a linear predictor that is right"
+            f"Conditions: independent {plural}, a linear predictor that is right"
             + "".join(f", {need}" for need in model._errors_need)
             + ", and n large enough for normal approximations. See docs/inference.md."
         )
@@ -438,11 +412,6 @@ def selected(model: Any, rule: str, level: float) -> Any:
         copied.levels_ = model.levels_ + (copied.intercept_ - model.intercept_)
     copied.covariances_ = tuple(found)
     return copied
-
-
-def plot_coefficients(model: Any, level: float, names: Sequence[str] | None) -> Figure:
-    """Draw the forest plot of a model."""
-    return forest_plot(summary(model, level, names=names))
 
 
 def intervals(model: Any, X: Any, scores: FloatArray, level: float, residual: float) -> Intervals:

@@ -77,11 +77,9 @@ class TwoClassScores:
 def confusion_measures(scores: ClassifierScores) -> dict[str, float]:
     """Return accuracy, balanced accuracy, and recall and precision of each label, by name."""
     found = {"accuracy": scores.accuracy, "balanced accuracy": scores.balanced_accuracy}
-    hits = np.diag(scores.counts)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        recalls, precisions = hits / scores.counts.sum(1), hits / scores.counts.sum(0)
-    for label, recall, precision in zip(scores.labels, recalls, precisions, strict=True):
-        found |= {f"recall of {label}": float(recall), f"precision of {label}": float(precision)}
+    precisions = replace(scores, counts=scores.counts.T).recalls
+    for label, recall, precision in zip(scores.labels, scores.recalls, precisions, strict=True):
+        found |= {f"recall of {label}": recall, f"precision of {label}": precision}
     return found
 
 
@@ -115,9 +113,8 @@ def score_two_classes(
 ) -> TwoClassScores:
     """Measure a classifier of two classes: exactly, or with a budget by a noisy histogram.
 
-    The first arguments are those of `score_classifier`. ``size`` is the public number of rows, or
-    of people, by default counted; ``threshold`` the probability above which the second class is
-    predicted.
+    The first arguments are those of `score_classifier`. ``size`` is the public number of rows or
+    people, by default counted; above the probability ``threshold`` the second class is predicted.
 
     Privacy
     -------

@@ -256,9 +256,8 @@ def _fitted(step: Any, *, last: bool = False) -> Iterator[Any]:
 
 def _learns_nothing(step: Any) -> bool:
     """Return whether a step is private, or does not depend on the values of rows."""
-    if hasattr(step, "guarantee_") or type(step).__name__ in _BLIND:
-        return True
-    if not get_tags(step).requires_fit:
+    known = hasattr(step, "guarantee_") or type(step).__name__ in _BLIND
+    if known or not get_tags(step).requires_fit:
         return True
     settings = step.get_params(deep=False) if hasattr(step, "get_params") else {}
     categories = settings.get("categories", "auto")

@@ -71,13 +71,6 @@ def check_target(y: Any, *, numbers: bool) -> None:
         raise ValueError("y must be numbers for a regressor; it has values that are not.")
 
 
-def check_size(table: engines.BlockTable) -> engines.BlockTable:
-    """Refuse a table of blocks without a row, as scikit-learn does for one in memory."""
-    if not table.shape[0]:
-        raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
-    return table
-
-
 def by_blocks(method: Method) -> Method:
     """Make a method that predicts take Dask arrays and dataframes, block by block and by need."""
 

@@ -312,7 +312,11 @@ class PersonPeriods(NamedTuple):
         happens after the last period is not looked at.
         """
         time = np.asarray(duration, dtype=np.float64)
-        happened = np.ones(time.size, dtype=bool) if event is None else _flags(event, time.size)
+        given = np.asarray(event) if event is not None else np.ones(time.size, dtype=bool)
+        whole = given.shape == (time.size,) and given.dtype.kind in "biuf"
+        if not (whole and np.isin(given, (0, 1)).all()):
+            raise ValueError("event must have one number for each row: 1 if it happened, else 0.")
+        happened = given.astype(bool)
         if time.ndim != 1 or not np.isfinite(time).all():
             raise ValueError("durations must be a vector of finite numbers; some are not.")
         during = np.searchsorted(ends, time, side="left")
@@ -323,13 +327,6 @@ class PersonPeriods(NamedTuple):
         period = np.arange(person.size) - np.repeat(np.cumsum(rows) - rows, rows)
         last = period == during[person]
         return cls(person, period, last & happened[person], (seen > 0)[person])
-
-
-def _flags(event: ArrayLike, size: int) -> NDArray[np.bool_]:
-    given = np.asarray(event)
-    if given.shape != (size,) or given.dtype.kind not in "biuf" or not np.isin(given, (0, 1)).all():
-        raise ValueError("event must have one number for each row: 1 if it happened, else 0.")
-    return given.astype(bool)
 
 
 @familiar

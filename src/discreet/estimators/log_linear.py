@@ -57,9 +57,8 @@ class LogLinearRegressor(LinearRegressor):
             intercept_)``, ``target_bounds`` are those of target over exposure, and `predict`
             returns the rate of an exposure of 1.
         """
-        if exposure is None:
-            return self._fit(X, y, groups, sample_weight)
-        return self._fit(X, y, groups, sample_weight, self._exposure(exposure))
+        own = None if exposure is None else self._exposure(exposure)
+        return self._fit(X, y, groups, sample_weight, own)
 
     @by_blocks
     def predict(self, X: Any) -> FloatArray:

@@ -323,13 +323,12 @@ def _settings(estimator: PrivateLinearModel) -> dict[str, Any]:
     settings = {name: given[name] for name in sorted(given) if name not in NOT_SAVED}
     solver, steps = settings["solver"], settings["preparation"]
     settings["solver"] = solver if isinstance(solver, str) else _stored(solver)
-    if isinstance(settings["numeric"], Mapping):
-        settings["numeric"] = [list(pair) for pair in settings["numeric"].items()]
+    for name in ("numeric", "class_weight"):  # keys of JSON objects are texts
+        if isinstance(settings.get(name), Mapping):
+            settings[name] = [list(pair) for pair in settings[name].items()]
     if steps is not None:
         steps = [steps] if isinstance(steps, Step) else steps
         settings["preparation"] = [to_dict(step) for step in steps]
-    if isinstance(settings.get("class_weight"), Mapping):  # keys of JSON objects are texts
-        settings["class_weight"] = [list(pair) for pair in settings["class_weight"].items()]
     return {name: _plain(value) for name, value in settings.items()}
 
 
@@ -482,10 +481,8 @@ def _restored(stored: _Estimator) -> Any:
     estimator.solver_, estimator.row_norm_ = fitted.solver, fitted.row_norm
     classifies = isinstance(estimator, LinearClassifier)
     ordered = isinstance(estimator, OrdinalClassifier)
-    if (fitted.classes is not None, fitted.multinomial is not None) != (
-        classifies or ordered,
-        classifies,
-    ):
+    has_classes, has_kind = fitted.classes is not None, fitted.multinomial is not None
+    if (has_classes, has_kind) != (classifies or ordered, classifies):
         raise ValueError("classifiers, and they alone, have classes and multinomial.")
     if (fitted.link is not None) is not (has_levels or isinstance(estimator, LogisticRegression)):
         raise ValueError("a logistic regression has a link, other models have none.")

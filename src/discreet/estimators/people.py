@@ -28,9 +28,8 @@ class People:
     is a unit. A unit of fewer than ``rows_per_unit`` rows counts in proportion to them. Weights of
     rows are multiplied by ``factors``, public numbers from 0 to 1; ``nominal`` has those that are
     cut where a unit has more than 1 of them, None for 1/max(m, k). ``drawn`` is True if one row was
-    drawn for each unit, ``even`` if every unit counts once. ``unit``, ``public`` and ``condition``
-    (of the weights of a unit's rows, where it is not that of ``rows_per_unit``) are for the
-    guarantee.
+    drawn for each unit, ``even`` if every unit counts once. For the guarantee: ``unit``, ``public``
+    and ``condition`` (of the weights of a unit's rows, if it is not that of ``rows_per_unit``).
     """
 
     size: int
@@ -134,9 +133,7 @@ class People:
 
     def stated(self, conditions: tuple[str, ...]) -> tuple[str, ...]:
         """Return the conditions of a fit, of people instead of rows, with those of the unit."""
-        each = (
-            "row of each person" if not self.condition else f"of the rows made of each {self.unit}"
-        )
+        each = f"of the rows made of each {self.unit}" if self.condition else "row of each person"
         own = f"one {each} was drawn at random before anything was read, and used alone"
         if not self.drawn:
             k = self.rows_per_unit

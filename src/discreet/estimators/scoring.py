@@ -35,8 +35,7 @@ _PUBLIC = (
 )
 
 _STEPS = 2**30
-"""Weights of rows and errors times them are rounded down to multiples of 2^-30, so that their sums
-are exact."""
+"""Weights of rows and errors times them are rounded down to multiples of 2^-30: sums are exact."""
 
 _BLOCK = 2**16
 """Rows that are counted at a time: whole numbers below 2^53, which are exact as doubles."""

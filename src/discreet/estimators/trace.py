@@ -105,10 +105,8 @@ def plot_trace(model: PrivateLinearModel) -> Figure:
         panel.set_axis_off()
     if len(several) > 1:
         panels[0].legend(fontsize=7)
-    figure.suptitle(
-        f"Trace of {model.solver_!r} at ε = {model.guarantee_.epsilon:g}: released numbers only",
-        fontsize=10,
-    )
+    title = f"Trace of {model.solver_!r} at ε = {model.guarantee_.epsilon:g}"
+    figure.suptitle(f"{title}: released numbers only", fontsize=10)
     return figure
 
 

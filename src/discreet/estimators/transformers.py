@@ -61,6 +61,7 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     # fit gets it from pipelines, if metadata routing is enabled
     __metadata_request__fit: ClassVar = {"groups": True}
+    _flags: ClassVar[tuple[str, ...]] = ()
     _missing: ClassVar[bool] = False
     _released: ClassVar[str]
 
@@ -75,7 +76,8 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         budget = Budget(self.epsilon, self.delta, self.relation)
         if self.ledger is not None:
             check_dataset(self.ledger)
-        self._check_own()
+        for name in self._flags:
+            flag(name, getattr(self, name))
         X = self._read(X, reset=True)
         people = People.of(X, groups, None, None)
         public = self._public_bounds(X.shape[1])
@@ -113,9 +115,6 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.bounds_ = bounds
         self._learn(noisy, bounds, people.size)
         return self
-
-    def _check_own(self) -> None:
-        """Check the settings of a subclass, before any data is read."""
 
     def _second(self, scaled: FloatArray, present: NDArray[np.bool_]) -> FloatArray:
         """Return what is added up beside the scaled columns, in [0, 1]."""
@@ -264,6 +263,7 @@ class PrivateScaler(_ColumnTransformer):
     with_std: bool = True
     mean_: FloatArray = field(init=False)
     scale_: FloatArray = field(init=False)
+    _flags: ClassVar[tuple[str, ...]] = ("with_mean", "with_std")
     _released: ClassVar[str] = (
         "the sums of the columns and of their squares, between their bounds, were released with "
         "noise; means and scales follow from them"
@@ -281,10 +281,6 @@ class PrivateScaler(_ColumnTransformer):
         check_is_fitted(self, "scale_")
         wide = np.asarray(X, dtype=np.float64) * (self.scale_ if self.with_std else 1.0)
         return wide + self.mean_ if self.with_mean else wide
-
-    def _check_own(self) -> None:
-        flag("with_mean", self.with_mean)
-        flag("with_std", self.with_std)
 
     def _second(self, scaled: FloatArray, present: NDArray[np.bool_]) -> FloatArray:
         return scaled**2

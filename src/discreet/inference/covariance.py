@@ -136,10 +136,7 @@ class Covariance:
         A combination with a refused coefficient has none.
         """
         if combinations is None:
-            variances = [np.diag(part).copy() for part in self.sources]
-            for part in variances:
-                part[self.refused] = np.nan
-            return Parts(*variances)
+            return Parts(*(np.where(self.refused, np.nan, np.diag(part)) for part in self.sources))
         rows = np.atleast_2d(combinations)
         found = [((rows @ part) * rows).sum(axis=1) for part in self.sources]
         touched = (rows[:, self.refused] != 0).any(axis=1)

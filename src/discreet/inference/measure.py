@@ -553,9 +553,8 @@ class _Hessian:
         """Take the last step and return what is known of its end, in units of prepared rows.
 
         ``turn`` is the symmetric matrix that these were multiplied by. ``drawn`` is the sampling
-        variance along a direction of curvature 1.
-        The inverse of a noisy matrix is too large on average: eigenvalues are raised by what
-        makes up for it (docs/inference.md).
+        variance along a direction of curvature 1. The inverse of a noisy matrix is too large on
+        average: eigenvalues are raised by what makes up for it (docs/inference.md).
         """
         start, score = path.means()
         deviation /= math.sqrt(len(path.points) - 1)

@@ -9,13 +9,7 @@ from typing import Any
 
 from discreet.core import Budget
 from discreet.errors import NotSupported
-from discreet.inference.measure import (
-    HOPELESS_ERROR,
-    SHARE,
-    SURE_ERROR,
-    Inference,
-    expected_error,
-)
+from discreet.inference.measure import HOPELESS_ERROR, SHARE, SURE_ERROR, Inference, expected_error
 from discreet.objectives import Loss
 from discreet.preparation import Centre, Scale, Step, Whiten
 from discreet.solvers import GD, Newton, Solver

@@ -255,13 +255,9 @@ def forest_plot(summary: Summary) -> Figure:
         noise = errors * np.sqrt(model.noise_share[kept])
         given = np.isfinite(errors)
         panel.axvline(0.0, color="0.6", lw=0.8)
-        lines = {"fmt": "none", "capsize": 0}
-        panel.errorbar(
-            values[given], at[given], xerr=errors[given], lw=5, color=INTERVAL_COLOUR, **lines
-        )
-        panel.errorbar(
-            values[given], at[given], xerr=noise[given], lw=1.6, color=NOISE_COLOUR, **lines
-        )
+        for half, width, colour in ((errors, 5, INTERVAL_COLOUR), (noise, 1.6, NOISE_COLOUR)):
+            line: Any = {"xerr": half[given], "lw": width, "color": colour, "capsize": 0}
+            panel.errorbar(values[given], at[given], fmt="none", **line)
         panel.plot(values[given], at[given], "o", ms=4, color=NOISE_COLOUR)
         panel.plot(values[~given], at[~given], "o", ms=4, mfc="white", color="0.6")
         panel.set_yticks(at, [_short(model.names[k]) for k in kept], fontsize=8)

@@ -159,8 +159,7 @@ class Dataset:
     def spent(self) -> float:
         """ε of all releases at the limit's δ.
 
-        A description, for comparison: what is promised is the limit, and what still fits is
-        `remaining`.
+        A description, for comparison: the limit is promised, and `remaining` still fits.
         """
         return float(self._most(self._limits().spent))
 
@@ -183,8 +182,7 @@ class Dataset:
     def affords(self, budget: Budget, measure: Measure | None = None) -> bool:
         """Return True if a release of this budget would be admitted now.
 
-        ``measure`` is what its solver composes in: by default Gaussian DP, or pure privacy if δ is
-        0.
+        ``measure`` is what its solver composes in: by default Gaussian DP, or "pure" if δ is 0.
         """
         return self.fits_left(budget, measure, most=1) == 1
 
@@ -289,16 +287,12 @@ class Dataset:
         """
         loss = loss_of(**mechanism) if loss is None else loss
         relation = self.settings.relation if relation is None else Relation(relation)
-        shown = self._as_budget(loss, relation)
-        kind = "reserve" if planned else "add"
-        return self._enter(kind, loss, shown, self.unit if unit is None else unit, entered=True)
-
-    def _as_budget(self, loss: Loss, relation: Relation) -> Budget:
-        """Return a loss in (ε, δ), at the limit's δ if it has none of its own."""
-        if loss.measure in ("pure", "approximate"):
-            return Budget(float(loss.total), float(loss.delta), relation)
-        delta = self.limit.delta if self.limit is not None and self.limit.delta else _USUAL_DELTA
-        return Budget(Totals().plus(loss).at(delta), delta, relation)
+        epsilon, delta = float(loss.total), float(loss.delta)
+        if loss.measure not in ("pure", "approximate"):  # shown at the limit's δ
+            delta = (self.limit.delta if self.limit is not None else 0.0) or _USUAL_DELTA
+            epsilon = Totals().plus(loss).at(delta)
+        kind, unit = "reserve" if planned else "add", self.unit if unit is None else unit
+        return self._enter(kind, loss, Budget(epsilon, delta, relation), unit, entered=True)
 
     def _enter(
         self, kind: str, loss: Loss, budget: Budget, unit: str, *, entered: bool = False

@@ -344,8 +344,7 @@ def loss_of(
 
     That is the standard deviation of Gaussian noise or the scale of Laplace noise (``sensitivity``
     is the largest change of the value by one unit, in L2 or L1 norm), ρ of zCDP, (ε, δ), or an
-    event of dp-accounting with noise relative to the sensitivity, which is evaluated at δ if it
-    must be.
+    event of dp-accounting with noise relative to the sensitivity, evaluated at δ if need be.
     """
     descriptions = {
         "gaussian": gaussian, "laplace": laplace, "rho": rho, "epsilon": epsilon, "event": event,

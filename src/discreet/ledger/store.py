@@ -3,9 +3,8 @@
 A store (here, and in `discreet.ledger.sqlite`) has a ``name`` for messages, without a password,
 ``create``, and ``begin``, which runs a block as one transaction: it is durable, or if the block
 raises nothing was changed. Every failure of a database is a `LedgerError`. A writing transaction
-excludes all others until it is durable, so what it checked still holds when
-it is committed. Everything that ever happens to a ledger is an event that is appended and never
-changed.
+excludes all others until it is durable, so what it checked still holds when it is committed.
+Everything that ever happens to a ledger is an event that is appended and never changed.
 """
 
 from __future__ import annotations

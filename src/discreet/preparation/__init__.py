@@ -7,7 +7,7 @@ Each step is defined beside its fitted form: `steps` has those that choose among
 
 from discreet.preparation.balance import Balance
 from discreet.preparation.features import FeatureMap, Fourier, Splines
-from discreet.preparation.magnitude import Magnitude
+from discreet.preparation.magnitude import Largest, Magnitude
 from discreet.preparation.pipeline import check_steps
 from discreet.preparation.steps import (
     FITTED_STEPS,
@@ -35,6 +35,7 @@ __all__ = [
     "FittedBounds",
     "FittedStep",
     "Fourier",
+    "Largest",
     "Magnitude",
     "Radius",
     "RowNorms",

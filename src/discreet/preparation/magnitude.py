@@ -12,12 +12,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from discreet.core import Curator
 from discreet.preparation.steps import FittedStep, Known, RowNorms, Step
-from discreet.rows import EXPONENTS, AffineMap
+from discreet.rows import EXPONENTS, OCTAVES, AffineMap
 from discreet.validate import FloatArray, check_fields, integer, positive, vector
 
 WINDOW = 4
@@ -37,7 +36,7 @@ SURE_SMALL = 7.0
 """Deviations of one count, or of four, that show a column to be smaller than usual: stretched by
 mistake it would be longer than all others."""
 
-COARSE, LIKELY = 20.0, 3.5
+COARSE, LIKELY = 20.0, 2.5
 """Noise is coarse if its deviation is above one over this of the rows. Then columns of which four
 neighbours are above this many deviations are taken to be there, near those that are seen."""
 
@@ -57,6 +56,10 @@ SAME = 3
 
 FURTHEST = 12
 """Largest power of two by which columns of rows of a known norm are stretched."""
+
+FALSE_LARGEST = 0.3
+"""The same for counts of rows by their largest entry: a column that is shrunk by mistake is lost,
+one that is not seen makes the rows that have it useless."""
 
 LARGEST_ENTRY = 1e30
 """Entries are cut to it, so that they stay finite in single precision."""
@@ -94,7 +97,12 @@ class Magnitude(Step):
         check_fields(self, integer, "known", least=0)
 
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedMagnitude, Known]:
-        """Ask for the counts; columns around their mean are stretched to the largest of them."""
+        """Ask for the counts.
+
+        The first time columns that noise hides are taken to be of the usual unit, and so are nearly
+        constant ones of a smaller unit: their exceptions may be far larger. Columns around their
+        mean are stretched to the largest of them.
+        """
         noisy = curator.exponent_counts(mechanism=mechanism)
         cells = noisy.values.reshape(curator.n_parameters, -1)
         dense = _windows(cells[:, :-1]).max(axis=1) > DENSE * curator.n_rows
@@ -105,8 +113,17 @@ class Magnitude(Step):
         dense &= np.isfinite(found) & ours
         constant = counts.max(axis=1) > CONSTANT * curator.n_rows
         if norms is None or norms.raw:
-            unknown = RowNorms(*3 * (math.inf,), raw=True, dense=dense)
-            return FittedMagnitude(_first(found, constant, ours), noisy.deviation), unknown
+            factors, seen = np.ones(found.size), np.isfinite(found) & ours
+            varied = seen & ~constant
+            if seen.any():
+                median = np.round(np.median(found[varied if varied.any() else seen]))
+                powers = np.where(seen, found, median)
+                powers = np.where(constant & varied.any(), np.maximum(powers, median), powers)
+                powers[~ours] = 0.0
+                factors = 2.0**-powers if np.ptp(powers) > SAME else factors
+            usual = float((factors != 1.0).any())  # entries are at most about 1 then
+            unknown = RowNorms(*3 * (math.inf,), raw=True, dense=dense, usual=usual)
+            return FittedMagnitude(factors, noisy.deviation), unknown
         tails, likely = upper_exponents(counts, noisy.deviation, curator.n_rows, 2 * norms.clip)
         usual = 2.0 ** (counts.argmax(axis=1) + EXPONENTS[0] - 1.0)
         chosen = np.isfinite(tails) & (dense if norms.dense is None else norms.dense)
@@ -123,6 +140,50 @@ class Magnitude(Step):
         return FittedMagnitude(factors, noisy.deviation), norms
 
 
+@dataclass(frozen=True)
+class Largest(Magnitude):
+    """Shrink columns that hold the largest entries of many rows, by powers of two.
+
+    A column that few rows have, such as gains in dollars, is too rare for `Magnitude` to see, and
+    makes these rows far longer than others. Columns that are found are left aside in later steps of
+    this kind, and brought to the usual size of the others' largest entries. Before `Radius`.
+
+    Parameters
+    ----------
+    share, known
+        As in `Magnitude`.
+
+    Notes
+    -----
+    *Privacy.* One noisy count of rows by the column and the size of their largest entry. The
+    factors are computed from it, and released.
+    """
+
+    name: ClassVar[str] = "largest"
+
+    def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedMagnitude, Known]:
+        """Ask for the counts; nothing is shrunk where noise hides the usual size."""
+        norms = norms or RowNorms(*3 * (math.inf,), raw=True)
+        columns = curator.n_parameters
+        ours, factors = np.arange(columns) < columns - self.known, np.ones(columns)
+        sizes = np.full(columns, np.nan) if norms.sizes is None else norms.sizes
+        left = ours & np.isnan(sizes)
+        among = left if left.any() else ours
+        noisy = curator.exponent_counts(among, mechanism=mechanism)
+        cells = noisy.values.reshape(columns + 1, -1)
+        clear = np.maximum(cells, _windows(cells, 2) / math.sqrt(2)) / noisy.deviation
+        sure = -float(ndtri(FALSE_LARGEST / (2 * cells.size)))
+        usual, one = int(cells[-1].argmax()), (1 - EXPONENTS[0]) // OCTAVES
+        usual = one if self.known else min(usual, one) if norms.usual else usual
+        if clear[-1].max() > sure:
+            found = among & (clear[:-1].max(axis=1) > sure)
+            sizes = np.where(found, clear[:-1].argmax(axis=1), sizes)
+            far = sizes > usual + 1
+            factors[far] = 2.0 ** (OCTAVES * (usual - sizes[far]))
+            norms = replace(norms, sizes=np.where(far, usual, sizes))
+        return FittedMagnitude(factors, noisy.deviation), norms
+
+
 @dataclass(frozen=True, eq=False)
 class FittedMagnitude(FittedStep):
     """A power of two per column, which entries are multiplied by."""
@@ -131,8 +192,8 @@ class FittedMagnitude(FittedStep):
     deviation: float
     name: ClassVar[str] = "magnitude"
     condition_text: ClassVar[str] = (
-        "the entries of each column were counted by their binary exponent, the counts released "
-        "with noise of standard deviation {deviation:.4g}, and columns scaled by them"
+        "entries were counted by column and binary exponent, the counts released with noise of "
+        "standard deviation {deviation:.4g}, and columns scaled by them"
     )
 
     def __post_init__(self) -> None:
@@ -146,10 +207,10 @@ class FittedMagnitude(FittedStep):
         return len(self.factors) == n_features
 
     def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap:
-        """Return the map of the steps before, then times the factors."""
-        if before is None and (self.factors != 1.0).any():
-            return AffineMap.in_units(self.factors)
+        """Return the map of the steps before, then times the factors; units, if it is the first."""
         start = before or AffineMap.to_norm(math.inf, n_features)
+        if math.isinf(start.row_norm) and start.starts(start) and (self.factors != 1.0).any():
+            return AffineMap.in_units(start.units * self.factors)
         return start.scaled(self.factors)
 
     def apply(self, X: Any, *, in_place: bool = False) -> Any:
@@ -238,20 +299,3 @@ def _windows(counts: FloatArray, width: int = WINDOW) -> FloatArray:
     before = np.zeros((len(counts), width))
     sums = np.cumsum(np.hstack([before, counts]), axis=1)
     return np.asarray(sums[:, width:] - sums[:, :-width])
-
-
-def _first(found: FloatArray, constant: NDArray[np.bool_], ours: NDArray[np.bool_]) -> FloatArray:
-    """Return the power of two of each column of which nothing is known; 1 if all are alike.
-
-    Columns that noise hides are taken to be of the usual unit, and so are nearly constant ones of a
-    smaller unit: their exceptions may be far larger. Others than ``ours`` are in [0, 1].
-    """
-    seen = np.isfinite(found) & ours
-    if not seen.any():
-        return np.ones(found.size)
-    varied = seen & ~constant
-    usual = float(np.round(np.median(found[varied if varied.any() else seen])))
-    powers = np.where(seen, found, usual)
-    powers = np.where(constant & varied.any(), np.maximum(powers, usual), powers)
-    powers[~ours] = 0.0
-    return np.ones(found.size) if np.ptp(powers) <= SAME else np.asarray(2.0**-powers)

@@ -26,7 +26,7 @@ from discreet.engines import BlockTable
 from discreet.errors import NotSupported
 from discreet.objectives import Problem
 from discreet.preparation.features import Expansion, FeatureMap
-from discreet.preparation.magnitude import Magnitude
+from discreet.preparation.magnitude import Largest, Magnitude
 from discreet.preparation.steps import (
     RADII,
     Bounds,
@@ -48,7 +48,7 @@ LARGEST_DENSE = 2**32
 BLOCK_ENTRIES = 2**22
 """Entries of new rows (32 MB) that are transformed at a time."""
 
-MOST = {"magnitude": 3, "spread": 2, "centre": 2, "scale": 2}
+MOST = {"magnitude": 3, "largest": 3, "spread": 2, "centre": 2, "scale": 2}
 """Largest number of steps of one kind, where it is not 1."""
 
 NORMS = (1e-12, 1e12)
@@ -70,7 +70,7 @@ def check_steps(preparation: Any, data_norm: float | None) -> tuple[Step, ...]:
         # Each step stretches what the one before left: many could make a single row overflow.
         raise ValueError(
             "preparation must have each kind of step once at most, Spread, Centre and Scale "
-            "twice, Magnitude three times."
+            "twice, Magnitude and Largest three times."
         )
     total = sum((Fraction(step.share) for step in steps), Fraction(0))
     if total >= 1:
@@ -85,9 +85,12 @@ def check_steps(preparation: Any, data_norm: float | None) -> tuple[Step, ...]:
             "Bounds must be the first step of a preparation: the columns that it makes are those "
             "that the model is linear in."
         )
-    first = kinds.index("magnitude") if "magnitude" in kinds else None
-    if first is not None and "radius" not in kinds[: first + 2]:
-        raise ValueError("a Magnitude before any Radius changes norms: put Radius() after it.")
+    start = kinds.index("radius") if "radius" in kinds else len(kinds)
+    units = {"magnitude", "largest"} & set(kinds[:start])
+    if units and (start == len(kinds) or set(kinds[:start]) - units - {"bounds"}):
+        raise ValueError("Magnitude or Largest before any Radius change norms: put Radius() next.")
+    if "largest" in kinds[start:]:
+        raise ValueError("Largest changes the norms of rows: put it before Radius().")
     known = data_norm is not None
     for step in steps:
         if step.bounded and not known:
@@ -105,7 +108,7 @@ def check_table(steps: Sequence[Step], X: Any, width: int, *, copy: bool) -> boo
 
     ``width`` is the number of features that are made of X, before the steps after `Bounds`. Steps
     make new tables with ``copy``, and if those after `Bounds` are not one `AffineMap`: `Radius` can
-    only come first, or after one `Magnitude`.
+    only come first, or after `Magnitude` and `Largest`.
     """
     for step in steps:
         if isinstance(step, Bounds) and max(step.columns) >= X.shape[1]:
@@ -119,7 +122,8 @@ def check_table(steps: Sequence[Step], X: Any, width: int, *, copy: bool) -> boo
                 f"{width}. Use fewer columns, or Centre and Scale, which take any number."
             )
     later = [type(step) for step in steps if not isinstance(step, Bounds)]
-    later = later[1:] if later[:1] == [Magnitude] else later
+    while later[:1] in ([Magnitude], [Largest]):
+        later = later[1:]
     if not copy and later and Radius not in later[1:]:
         return False
     n_rows = X.shape[0]
@@ -191,7 +195,9 @@ def transform(
     the sensitivity that it has on all rows. Proof: docs/proofs/preparation.md.
     """
     table: Any = X
-    base: Rows | None = None
+    plain: Rows | None = None  # rows that the first of these steps sees
+    base: Rows | None = None  # the same, in these units
+    units: FloatArray = np.ones(())
     affine: AffineMap | None = None
     rows_of = partial(_rows_of, weights=weights)
     rows_now: Callable[..., Rows] = partial(rows_of, X, targets)  # for the next step or the model
@@ -221,8 +227,10 @@ def transform(
             table = _applied(released, table, own=table is not X)
             rows_now = partial(rows_of, table, targets)
         else:
-            if base is None:  # with the norms that this step's rows have
-                base = start = rows.with_units(affine.units) if affine.units.ndim else rows
+            plain = rows if plain is None else plain  # with the norms that this step's rows have
+            if base is None or not np.array_equal(units, affine.units):
+                units = affine.units
+                base = start = plain.with_units(units) if units.ndim else plain
             if math.isinf(affine.row_norm):
                 # `check_steps` sees to it that the next step is `Radius`, which takes any rows
                 rows_now = lambda rows=base, **_: rows  # noqa: E731

@@ -46,8 +46,9 @@ class RowNorms:
     transforms them then clips them first; later ones clip rows in their moments only. ``dense``
     says which columns had few zeros, and ``constant`` which were nearly constant, where that was
     measured; ``mean_noise`` is the deviation of the noise in each column's mean, which was
-    subtracted last. ``usual`` is about the median norm of rows, 0 if that is not known. Before
-    anything is known of norms they are infinite.
+    subtracted last. ``usual`` is about the median norm of rows, 0 if that is not known. ``sizes``
+    are those of columns that `Largest` found, NaN for others. Before anything is known of norms
+    they are infinite.
     """
 
     clip: float
@@ -58,6 +59,7 @@ class RowNorms:
     constant: NDArray[np.bool_] | None = None
     mean_noise: float = 0.0
     usual: float = 0.0
+    sizes: FloatArray | None = None
 
 
 Known = RowNorms | None

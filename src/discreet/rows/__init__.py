@@ -12,6 +12,7 @@ from discreet.rows.affine import AffineMap
 from discreet.rows.bounds import (
     BLOCK_ROWS,
     EXPONENTS,
+    OCTAVES,
     UNIT_ROUNDOFF,
     certificate_allowance,
     descent_error,
@@ -27,6 +28,7 @@ from discreet.rows.units import RowWeights, Units, scaled_weights
 __all__ = [
     "BLOCK_ROWS",
     "EXPONENTS",
+    "OCTAVES",
     "UNIT_ROUNDOFF",
     "AffineMap",
     "Block",

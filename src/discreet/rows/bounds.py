@@ -108,6 +108,9 @@ LARGEST_ENTRY = 1e150
 QR_ROUNDINGS = 64
 """Roundings of a computed QR decomposition, over the number of entries; 6 suffice. affine.md."""
 
+OCTAVES = 3
+"""Exponents that are counted together where rows are counted by their largest entry."""
+
 EXPONENTS = (-63, 64)
 """First and last binary exponent that entries are counted by. preparation.md."""
 

@@ -400,8 +400,11 @@ def _bits(_context, number):
 
 
 @kernel
-def count(rows, n_rows, weights, map, first, last, counts):
+def count(rows, n_rows, weights, map, first, last, among, counts):
     """Add each row's weight to the cells of its entries; one row of counts per column.
+
+    If ``among`` has entries, it says which columns count, and only the largest entry of a row does:
+    in its column, and in one more row of counts.
 
     ``map`` are scales, factors and offset of rows of an array, which count as `map_rows` has them;
     factors have no entries if rows count as they are. An entry's cell is that of its exponent, from
@@ -425,5 +428,15 @@ def count(rows, n_rows, weights, map, first, last, counts):
             cell = min(max(np.int64(bits >> np.uint64(53)) - 1022, first), last) - first
             cell = one if bits == BITS_OF_ONE else cell
             cells[k] = one + 1 if bits == np.uint64(0) else cell
+        if among.size == 0:
+            for k in range(values.size):
+                counts[column(rows, i, k), np.uint64(cells[k])] += weight
+            continue
+        best, size = 0, np.uint64(0)
         for k in range(values.size):
-            counts[column(rows, i, k), np.uint64(cells[k])] += weight
+            bits = _bits(numbers[k]) << np.uint64(1)  # in the order of sizes
+            if among[column(rows, i, k)] and bits > size:
+                best, size = k, bits
+        if size > np.uint64(0):
+            counts[column(rows, i, best), np.uint64(cells[best])] += weight
+            counts[among.size, np.uint64(cells[best])] += weight

@@ -12,12 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.rows.affine import AffineMap, read_only
 from discreet.rows.bounds import (
     BLOCK_ROWS,
     EXPONENTS,
     LARGEST_TARGET,
+    OCTAVES,
     OUTER_ROUNDINGS,
     OUTER_ROWS,
     ROUNDING_ROOM,
@@ -234,7 +236,7 @@ def class_counts(data: RowData, n_classes: int) -> Sum:
     return Sum(values, gradient_error(data.public_size, BLOCK_ROWS, 1.0))
 
 
-def exponent_counts(data: RowData) -> Sum:
+def exponent_counts(data: RowData, among: NDArray[np.bool_] | None = None) -> Sum:
     """Count the entries of mapped rows by column and binary exponent, as one vector.
 
     Entry x is in the cell of e where 2^(e−1) ≤ |x| < 2^e; exponents beyond the outermost cells
@@ -242,15 +244,21 @@ def exponent_counts(data: RowData) -> Sum:
     recognised by it), and zeros count nowhere. Column j has the m + 1 entries of ``values`` from
     j·(m + 1): m exponents from the first one on, then ±1. A map's clip comes first.
 
+    Of columns ``among`` some, only the largest entry of a row counts: in its column, and in one
+    more of all together. Cells are then of `OCTAVES` exponents each, and ±1 has none.
+
     *Privacy.* The contract of ``Sum``: of each column, a row adds its weight to one cell at most.
-    So units add vectors of norm at most √n_features, which differ by at most √(2·n_features).
-    Integers are summed, and divided at the end: the error is that of adding up partitions.
+    So units add vectors of norm at most √c, which differ by at most √(2c); c is n_features, or 2
+    where the largest entry counts. Integers are summed, and divided at the end: the error is that
+    of adding up partitions.
     """
-    shape = (data.n_features, EXPONENTS[1] - EXPONENTS[0] + 3)
+    largest = among is not None
+    shape = (data.n_features + int(largest), EXPONENTS[1] - EXPONENTS[0] + 3)
     weights = read_only((data.weights * WEIGHT_STEPS).astype(np.int64))
     table, map, nothing = data.table, data.map, read_only(np.empty(0))
     in_place = table.dense and map.is_diagonal
     numbers = (map.linear, map.offset) if in_place else (nothing, nothing)
+    chosen = read_only(np.array(among if largest else [], dtype=bool))
 
     def block_counts(at: slice) -> Any:
         counts: Any = np.zeros(shape, dtype=np.int64)
@@ -259,10 +267,14 @@ def exponent_counts(data: RowData) -> Sum:
             blocks = ((some, (read_only(tile),)) for some, tile in data.tiles(at))
         for some, rows in blocks:
             size, by = some.stop - some.start, (data.scales[some], *numbers)
-            KERNELS.count(rows, size, weights[some], by, *EXPONENTS, counts)
+            KERNELS.count(rows, size, weights[some], by, *EXPONENTS, chosen, counts)
         return counts
 
     counts: Any = sum(data.table.each(block_counts), np.zeros(shape, dtype=np.int64))
-    values = counts[:, :-1].ravel()  # zeros count nowhere
-    unit = WEIGHT_STEPS if weights.size else 1
-    return Sum(values / unit, gradient_error(data.public_size, 1, math.sqrt(data.n_features)))
+    counts = counts[:, :-1]  # zeros count nowhere
+    if largest:
+        counts[:, 1 - EXPONENTS[0]] += counts[:, -1]
+        counts = np.add.reduceat(counts[:, :-1], np.arange(0, shape[1] - 2, OCTAVES), axis=1)
+    values = counts.ravel() / (WEIGHT_STEPS if weights.size else 1)
+    columns = 2 if largest else data.n_features
+    return Sum(values, gradient_error(data.public_size, 1, math.sqrt(columns)))

@@ -111,7 +111,10 @@ class LaplaceSGD(base.PaperSolver):
         measure, epsilon = self._spending(plan.budget, curator.n_models)
         curator.open(measure)
         mechanism = L2Norm(epsilon)
-        batch, clip = self._batch(problem, epsilon), self._clip(problem)
+        batch, clip = self.batch_size, self._clip(problem)
+        if batch is None:  # the noise of a sum has norm about 2d·clip/ε: 6d/ε rows make it a third
+            most = max(1, problem.n_rows // 20)
+            batch = min(most, max(20, math.ceil(min(6 * problem.n_parameters / epsilon, most))))
         updates = problem.n_rows // batch
         noise_norm = problem.n_parameters * mechanism.scale(2 * clip) / batch
         weights: FloatArray = np.zeros(problem.n_parameters)
@@ -153,13 +156,6 @@ class LaplaceSGD(base.PaperSolver):
     def _clip(self, problem: Problem) -> float:
         usual = problem.lipschitz if math.isfinite(problem.lipschitz) else 1.0
         return min(self.gradient_clip or usual, problem.lipschitz)
-
-    def _batch(self, problem: Problem, epsilon: float) -> int:
-        """Return b: the noise of a sum has norm about 2d·clip/ε, so 6d/ε rows make it a third."""
-        if self.batch_size is not None:
-            return self.batch_size
-        most = max(1, problem.n_rows // 20)
-        return min(most, max(20, math.ceil(min(6 * problem.n_parameters / epsilon, most))))
 
     def _steps(self, problem: Problem, before: int, updates: int) -> FloatArray:
         t = np.arange(before + 1, before + updates + 1, dtype=np.float64)

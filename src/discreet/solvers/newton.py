@@ -8,8 +8,7 @@ correct it (BFGS). Noise in the moment only slows the descent down; noise in the
 clipped gradients of residuals, which is far smaller.
 
 Wang 2018 has least squares from noisy moments with a ridge that follows from their noise. Avella-
-Medina, Bradshaw & Loh 2023 and Ganesh et al. 2023 have private Newton steps, with a noisy Hessian
-at each of them.
+Medina, Bradshaw & Loh 2023 and Ganesh et al. 2023 have private Newton steps and noisy Hessians.
 
 Proof: docs/proofs/newton.md.
 """
@@ -27,13 +26,7 @@ from discreet.core import Budget, Curator, Gaussian, Relation
 from discreet.errors import NotSupported
 from discreet.objectives import Loss, Problem
 from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry
-from discreet.solvers.second_moment import (
-    MOMENT_CLIP,
-    STEP,
-    Descent,
-    SecondMoment,
-    Target,
-)
+from discreet.solvers.second_moment import MOMENT_CLIP, STEP, Descent, SecondMoment, Target
 from discreet.solvers.second_moment import doubt as moment_doubt
 from discreet.validate import FloatArray, check_fields, flag, integer, number
 

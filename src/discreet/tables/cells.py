@@ -1,7 +1,6 @@
 """Conversion of Arrow cells to numbers, or to indices in a public list of texts.
 
-Arrow's own errors quote a cell. Here they are replaced by a `TableError` that names the column and
-the rule.
+Arrow's own errors quote a cell. Here a `TableError` names the column and the rule instead.
 """
 
 from __future__ import annotations

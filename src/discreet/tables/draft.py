@@ -235,11 +235,8 @@ def _typed_layout(fields: Any, form: FileFormat) -> Layout:
     }
     kinds = {each.name: names.get(family(each.type), "ignored") for each in fields}
     types = {each.name: each.type for each in fields}
-    reasons = {
-        name: f"cells of type {types[name]} are not read"
-        for name, kind in kinds.items()
-        if kind == "ignored"
-    }
+    ignored = [name for name, kind in kinds.items() if kind == "ignored"]
+    reasons = {name: f"cells of type {types[name]} are not read" for name in ignored}
     whole = frozenset(name for name, kind in types.items() if arrow().types.is_integer(kind))
     return Layout(tuple(fields.names), FileFormat(missing=form.missing), kinds, reasons, whole)
 

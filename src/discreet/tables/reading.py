@@ -228,8 +228,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any = None) -> TableTransformer:
         """Check that the table has the schema's columns; no cell is read.
 
-        X is any source that ``schema.open`` takes. It may also have the target's column, which is
-        not used.
+        X is any source that ``schema.open`` takes. The target's column, if it has one, is not used.
         """
         self._encoder()
         found = source(X)

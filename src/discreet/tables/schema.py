@@ -2,8 +2,7 @@
 
 The schema is written before the rows are read. It fixes the width of the encoded table, the name
 and bounds of each encoded column and the largest norm of a row, none of which then depends on the
-rows. Where looking at the data was unavoidable (bounds estimated privately, say), ``spent`` records
-the cost.
+rows. Where looking at the data was unavoidable, as for private bounds, ``spent`` is the cost.
 """
 
 from __future__ import annotations
@@ -187,8 +186,7 @@ class Schema:
     def numeric(self) -> dict[int, tuple[float | None, float | None, str]] | None:
         """Encoded columns with a curved effect, as an estimator's ``numeric`` takes them.
 
-        Their bounds are 0 and 1, or None where they are to be found privately. None if there are
-        no such columns.
+        Their bounds are 0 and 1, or None where they are to be found privately. None without any.
         """
         found = {
             at: (*((0.0, 1.0) if column.is_bounded else (None, None)), column.shape)

@@ -190,8 +190,7 @@ class BestOfMany:
     """The best of K runs, where K is random and secret and only the best run is released.
 
     ``rho`` is the zCDP cost of one run, its noisy score included, ``expected_runs`` is E[K]. The
-    ``shape`` of K's distribution is 0 for logarithmic, 1 geometric, infinity Poisson; all without
-    K = 0.
+    ``shape`` of K's distribution (K ≥ 1) is 0 for logarithmic, 1 geometric, infinity Poisson.
     """
 
     rho: float

@@ -123,10 +123,8 @@ class Plan:
         if none:
             text = "no interval at ε = " + ", ".join(f"{value:g}" for value in none)
             right.set_title(text, fontsize=8, color="0.35")
-        figure.suptitle(
-            f"{self.rows:,} rows, {self.columns} columns, δ = {self.delta:g} (generated rows)",
-            fontsize=10,
-        )
+        title = f"{self.rows:,} rows, {self.columns} columns, δ = {self.delta:g}"
+        figure.suptitle(f"{title} (generated rows)", fontsize=10)
         return figure
 
 

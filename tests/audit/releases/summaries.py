@@ -15,7 +15,7 @@ from discreet.core import Budget, Curator, ExponentialMechanism, Gaussian, Lapla
 from discreet.estimators import LinearRegression, LinearSVC
 from discreet.objectives import Squared
 from discreet.preparation import Bounds, Centre, FeatureMap, Radius, Scale, Spread, Step, Whiten
-from discreet.rows import EXPONENTS
+from discreet.rows import EXPONENTS, OCTAVES
 from tests.audit.internals import (
     RowNorms,
     StabilityHistogram,
@@ -97,6 +97,7 @@ def _moments(harness: Harness) -> Iterator[Attack]:
             )
         yield from _with_targets(harness, relation, gaussian)
         yield _exponents(harness, relation, gaussian)
+        yield _exponents(harness, relation, gaussian, largest=True)
 
 
 def _with_targets(harness: Harness, relation: Relation, gaussian: Gaussian) -> Iterator[Attack]:
@@ -133,18 +134,30 @@ def _with_targets(harness: Harness, relation: Relation, gaussian: Gaussian) -> I
         )
 
 
-def _exponents(harness: Harness, relation: Relation, gaussian: Gaussian) -> Attack:
-    """Attack counts of exponents: an entry against one of another size, or against 0 (no entry)."""
+def _exponents(
+    harness: Harness, relation: Relation, gaussian: Gaussian, *, largest: bool = False
+) -> Attack:
+    """Attack counts of exponents: an entry against one of another size, or against 0 (no entry).
+
+    Where the ``largest`` counts, against one of another size in another column.
+    """
     replaced = relation is Relation.REPLACE_ONE
-    rows = (np.array([[0.3 if replaced else 0.0]]), np.array([[3.0]]))
+    rows = (np.array([[0.3 * replaced, 0.0]]), np.array([[0.0, 30.0]]))
+    rows = rows if largest else (rows[0][:, :1], rows[1][:, 1:])
+    among = np.array([True, True]) if largest else None
 
     def ask(curator: Curator) -> FloatArray:
-        return curator.exponent_counts(mechanism=gaussian).values
+        return curator.exponent_counts(among, mechanism=gaussian).values
 
-    direction = np.zeros(EXPONENTS[1] - EXPONENTS[0] + 2)
-    direction[[-1 - EXPONENTS[0], 2 - EXPONENTS[0]]] = -float(replaced), 1.0
+    step = OCTAVES if largest else 1
+    cells = -(-(EXPONENTS[1] - EXPONENTS[0] + 1) // step) + (not largest)
+    small, large = (-1 - EXPONENTS[0]) // step, (5 - EXPONENTS[0]) // step
+    direction = np.zeros((3 if largest else 1, cells))
+    direction[[0, -1], small] = -float(replaced)
+    direction[[len(direction) // 2, -1], large] = 1.0
+    direction = direction.ravel()
     return harness.attack(
-        "release: counts of exponents",
+        "release: counts of largest entries" if largest else "release: counts of exponents",
         "an entry of another size, or none",
         relation,
         harness.asking(tuple((row, np.zeros(1)) for row in rows), relation, ask),
