@@ -84,7 +84,8 @@ def scales_of(choice):
 def test_scales_of_two_classes_are_shrunk_where_noise_hides_units():
     few, many = scales_of(decide(1500, 50, data_norm=1.0)), scales_of(decide(4000, 400))
     assert [(s.shrink, s.norm, s.floor) for s in few] == [(True, 5.0, 0.1)] * 2
-    assert [(s.shrink, s.norm, s.floor) for s in many] == [(True, 5.0, 0.3)]
+    assert [(s.shrink, s.norm, s.floor) for s in many] == [(True, 5.0, 2.0)]
+    assert [scales_of(decide(2000, d))[0].floor for d in (101, 300, 301)] == [0.3, 0.3, 2.0]
     assert few[0].squares == pytest.approx(2 / np.sqrt(50))
     assert many[0].squares == pytest.approx(0.1)
     assert len(scales_of(decide(1500, 50, n_known=10))) == 1

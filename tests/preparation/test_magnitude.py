@@ -335,7 +335,7 @@ def largest(X, deviation=1.0, known=0, looks=1):
 def test_a_rare_column_of_a_large_unit_is_shrunk():
     """`Magnitude` does not see it, as 1 % of the rows are hidden in noise of that size."""
     X = table(NORMAL, 2 * NORMAL[::-1], GAINS, RARE)
-    powers, norms = largest(X, 40.0)
+    powers, norms = largest(X, 30.0)
     assert powers[[0, 1, 3]].tolist() == [0.0, 0.0, 0.0]
     assert -15 <= powers[2] <= -12
     assert np.isinf(norms.clip)
@@ -392,9 +392,9 @@ def test_columns_that_were_stretched_by_mistake_are_brought_back():
 
 
 def test_noise_rarely_shrinks_a_column():
-    """In at most three of ten fits one of all columns: in 60 of 100 with a probability of 1e-9."""
+    """In at most one of 100 fits one of all columns: in 16 of 300 with a probability of 1e-7."""
     rng, wrong = np.random.default_rng(5), 0
-    for _ in range(100):
+    for _ in range(300):
         cells = rng.normal(size=(101, 43))
         cells[-1, 21] = cells[0, 21] = 1000.0
         curator = SimpleNamespace(n_parameters=100, n_rows=10**4)
@@ -403,7 +403,7 @@ def test_noise_rarely_shrinks_a_column():
         )
         fitted, _ = Largest().fit(curator, None, None)
         wrong += (fitted.factors != 1).any()
-    assert wrong < 60
+    assert wrong < 16
 
 
 def test_largest_entries_come_before_the_norm():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -86,6 +86,12 @@ class ExponentialMechanism(SelectionMechanism):
 
     name: ClassVar[str] = "exponential"
     noise_kind: ClassVar[NoiseKind] = "gumbel"
+
+    @classmethod
+    def sharing(cls, total: float) -> Self:
+        """Return a selection that costs at most the total μ², for scores that may move apart."""
+        mu = math.sqrt(positive("total", total) * (1 - 2.0**-36))
+        return cls(conversions.bounded_range_from_mu(mu), monotone=False)
 
     @cached_property
     def loss(self) -> PrivacyLoss:

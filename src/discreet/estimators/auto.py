@@ -59,11 +59,12 @@ RARES, MANY_COLUMNS = (0.1, 0.4), 300
 rare categories, and stretching them would make their rows many times longer than usual. The second
 is for two classes, a smooth loss and more columns than these."""
 
-SQUARES, FLOORS, LONGER, SHORT_CLIP = 2.0, (0.1, 0.3), 5.0, 1.25
+SQUARES, FLOORS, LONGER, SHORT_CLIP = 2.0, (0.1, 0.3, 2.0), 5.0, 1.25
 """For two classes, where noise hides units, the squares of a row in `Scale` are scaled down to norm
 2/√d of the largest: entries of most rows are alike in size, and moments have √d/2 times less noise.
 Rows get the norm 5, and their gradients are clipped to 1.25. Narrow tables have a second `Scale`,
-which brings columns of different units closer together, and the first floor; others the second."""
+which brings columns of different units closer together, and the first floor; others the second,
+or the third if they have many columns."""
 
 WHITEN_SHARE = 0.10
 RADIUS_SHARES, RADIUS_PRECISIONS = (0.005, 0.25), (30.0, 44.0)
@@ -250,7 +251,8 @@ class _Table:
         hidden = two and MAGNITUDE_PRECISION**2 * self.price >= MAGNITUDE_SHARES[1]
         if hidden and not (one_unit or first == MAGNITUDE_SHARES[1]):
             squares = max(min(SQUARES / math.sqrt(self.n_features), 1.0), 1e-3)
-            scale = Scale(twice, LONGER, FLOORS[not self.narrow], squares=squares, shrink=True)
+            floor = FLOORS[(not self.narrow) + (self.n_features > MANY_COLUMNS)]
+            scale = Scale(twice, LONGER, floor, squares=squares, shrink=True)
             scales = [scale] * (1 + self.narrow)
         if first:
             if not self.fit_intercept:

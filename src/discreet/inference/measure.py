@@ -19,7 +19,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.accounting import conversions
 from discreet.accounting.budget import Budget, Measure
 from discreet.core import Curator, ExponentialMechanism, Gaussian
 from discreet.objectives import Loss, Problem, Scored, Squared
@@ -262,7 +261,7 @@ class _Stage:
         """Ask for medians, a first Hessian, corrections, the second Hessian and the last score."""
         problem, mu, n_features = self.problem, math.sqrt(total), self.problem.n_features
         median = _within((MEDIAN_PRECISION / (self.few.n_rows * mu)) ** 2, MEDIAN_SHARES)
-        choice = _selection(median * total)
+        choice = ExponentialMechanism.sharing(median * total)
         norm = self.few.curator.median_norm(mechanism=choice)
         factor = math.sqrt(n_features) / norm
         few = rows = self.rows.turned(factor, None, n_features)
@@ -376,12 +375,6 @@ def _together(found: float, noise: float, guess: float) -> tuple[float, float]:
 
 def _within(value: float, limits: tuple[float, float]) -> float:
     return min(max(value, limits[0]), limits[1])
-
-
-def _selection(total: float) -> ExponentialMechanism:
-    """Return a selection that costs at most ``total`` in μ²."""
-    each = conversions.bounded_range_from_mu(math.sqrt(total * (1 - 2.0**-36)))
-    return ExponentialMechanism(each, monotone=False)
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ SAME = 3
 FURTHEST = 12
 """Largest power of two by which columns of rows of a known norm are stretched."""
 
-FALSE_LARGEST = 0.3
+FALSE_LARGEST = 0.01
 """The same for counts of rows by their largest entry: a column that is shrunk by mistake is lost,
 one that is not seen makes the rows that have it useless."""
 

@@ -27,7 +27,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.accounting import conversions
 from discreet.core import Budget, Curator, ExponentialMechanism, Gaussian
 from discreet.errors import NotSupported
 from discreet.objectives import L2, Loss, Problem
@@ -137,7 +136,7 @@ class ShrunkGD(GD):
             if share > 0:
                 Gaussian.sharing(share * total, self.iterations)
         if self.first_share < 1:
-            _selection(LENGTH_SHARES[0] * total)
+            ExponentialMechanism.sharing(LENGTH_SHARES[0] * total)
 
     def _solve(self, problem: Problem, curator: Curator, plan: Plan, record: Recorder) -> Solution:
         """Measure, step, shrink; leave columns out; measure, step, shrink."""
@@ -160,7 +159,9 @@ class ShrunkGD(GD):
             first.extend((1 - self.first_share) * total, self.iterations - half)
             first.run(record)
             return Solution(first.result, record.trace, balance + first.conditions)
-        median = curator.columns(keep).median_norm(mechanism=_selection(length * total))
+        median = curator.columns(keep).median_norm(
+            mechanism=ExponentialMechanism.sharing(length * total)
+        )
         factor = NORM / median
         penalty = L2(problem.penalty.alpha * factor**2)  # on weights of rows as they were
         narrow = replace(problem, n_features=keep.size, row_norm=None, penalty=penalty)
@@ -295,12 +296,6 @@ class _Stage:
         """Return views of the weights without intercepts and of these, one row per output."""
         table = weights.reshape(self._problem.loss.n_outputs, -1)
         return table[:, : self._problem.n_features], table[:, self._problem.n_features :]
-
-
-def _selection(total: float) -> ExponentialMechanism:
-    """Return the choice that costs at most the total μ²."""
-    epsilon = conversions.bounded_range_from_mu(math.sqrt(total) * (1 - 1e-9))
-    return ExponentialMechanism(epsilon, monotone=False)
 
 
 class Shrinkage:
