@@ -18,8 +18,9 @@ from discreet.core import Gaussian, Guarantee, Relation
 from discreet.core.guarantee import Use
 from discreet.estimators import LogisticRegression
 from discreet.inference.measure import Inference
-from discreet.preparation import FITTED_STEPS, FeatureMap, Splines
+from discreet.preparation import FeatureMap, Splines
 from discreet.preparation.balance import Balance
+from discreet.preparation.steps import STEPS as PREPARED
 from discreet.solvers import AGD
 from discreet.tables.columns import Boolean, Categorical, Ignored, Numeric
 from discreet.tables.schema import About, Schema, Spent, Target
@@ -460,5 +461,5 @@ def test_a_baseline_has_a_banner_and_no_warnings(guarantee):
 
 
 def test_the_card_has_words_for_every_part_of_a_budget():
-    parts = {*FITTED_STEPS, Balance.name, Inference.name, "model", "score"}
+    parts = {*PREPARED, Balance.name, Inference.name, "model", "score"}
     assert parts - set(STEPS) == set()
