@@ -399,12 +399,21 @@ def _bits(_context, number):
     return types.uint64(types.float64), generate
 
 
+@inlined
+def cell_of(number, first, last):
+    """Return the cell of an entry: that of its exponent, then one for ±1 and one for 0."""
+    bits = _bits(number) << np.uint64(1)  # without the sign
+    cell = min(max(np.int64(bits >> np.uint64(53)) - 1022, first), last) - first
+    cell = last - first + 1 if bits == BITS_OF_ONE else cell
+    return last - first + 2 if bits == np.uint64(0) else cell
+
+
 @kernel
 def count(rows, n_rows, weights, map, first, last, among, counts):
     """Add each row's weight to the cells of its entries; one row of counts per column.
 
-    If ``among`` has entries, it says which columns count, and only the largest entry of a row does:
-    in its column, and in one more row of counts.
+    If ``among`` has entries, only the largest entry of a row counts: in its column, and in one more
+    row of counts. It has the bits 1 for columns that count, else 0.
 
     ``map`` are scales, factors and offset of rows of an array, which count as `map_rows` has them;
     factors have no entries if rows count as they are. An entry's cell is that of its exponent, from
@@ -412,7 +421,8 @@ def count(rows, n_rows, weights, map, first, last, among, counts):
     ``weights`` are whole numbers, and without entries if all are 1. Cells are found for a whole row
     at a time, by vector instructions.
     """
-    one, cells = last - first + 1, np.empty(counts.shape[0], dtype=np.int64)
+    cells = np.empty(counts.shape[0], dtype=np.int64)
+    sizes = np.empty(counts.shape[0], dtype=np.uint64)
     (scales, factors, offset), numbers = map, np.empty(counts.shape[0])
     for i in range(n_rows):
         weight, values = weights[i] if weights.size > 0 else 1, entries(rows, i)
@@ -423,20 +433,19 @@ def count(rows, n_rows, weights, map, first, last, among, counts):
         else:
             for k in range(values.size):
                 numbers[k] = values[k]
-        for k in range(values.size):
-            bits = _bits(numbers[k]) << np.uint64(1)  # without the sign
-            cell = min(max(np.int64(bits >> np.uint64(53)) - 1022, first), last) - first
-            cell = one if bits == BITS_OF_ONE else cell
-            cells[k] = one + 1 if bits == np.uint64(0) else cell
         if among.size == 0:
+            for k in range(values.size):
+                cells[k] = cell_of(numbers[k], first, last)
             for k in range(values.size):
                 counts[column(rows, i, k), np.uint64(cells[k])] += weight
             continue
-        best, size = 0, np.uint64(0)
-        for k in range(values.size):
-            bits = _bits(numbers[k]) << np.uint64(1)  # in the order of sizes
-            if among[column(rows, i, k)] and bits > size:
-                best, size = k, bits
-        if size > np.uint64(0):
-            counts[column(rows, i, best), np.uint64(cells[best])] += weight
-            counts[among.size, np.uint64(cells[best])] += weight
+        largest, best = np.uint64(0), 0
+        for k in range(values.size):  # bits without the sign are in the order of sizes
+            sizes[k] = (_bits(numbers[k]) << np.uint64(1)) & among[column(rows, i, k)]
+            largest = max(largest, sizes[k])
+        if largest > np.uint64(0):
+            while sizes[best] != largest:
+                best += 1
+            cell = np.uint64(cell_of(numbers[best], first, last))
+            counts[column(rows, i, best), cell] += weight
+            counts[among.size, cell] += weight

@@ -258,7 +258,7 @@ def exponent_counts(data: RowData, among: NDArray[np.bool_] | None = None) -> Su
     table, map, nothing = data.table, data.map, read_only(np.empty(0))
     in_place = table.dense and map.is_diagonal
     numbers = (map.linear, map.offset) if in_place else (nothing, nothing)
-    chosen = read_only(np.array(among if largest else [], dtype=bool))
+    chosen = read_only(-np.array(among if largest else [], dtype=np.int64).astype(np.uint64))
 
     def block_counts(at: slice) -> Any:
         counts: Any = np.zeros(shape, dtype=np.int64)
