@@ -40,7 +40,7 @@ def client():
 
 
 class Killer:
-    """Kills a worker at an iteration of a fit."""
+    """Kills the worker that holds the most blocks at an iteration of a fit."""
 
     def __init__(self, client):
         self.client, self.calls, self.killed = client, 0, None
@@ -48,7 +48,8 @@ class Killer:
     def __call__(self, progress):
         self.calls += 1
         if self.calls == KILLED_AT:
-            worker = next(iter(self.client.cluster.workers.values()))
+            held, workers = self.client.has_what(), self.client.cluster.workers.values()
+            worker = max(workers, key=lambda each: len(held.get(each.worker_address, ())))
             self.killed = worker.pid
             os.kill(worker.pid, signal.SIGKILL)
 
