@@ -137,7 +137,7 @@ class AffineMap:
     def starts(self, other: Self) -> bool:
         """Return whether this map is the start of another, and no more."""
         same = np.array_equal(self.units, other.units) and self.row_norm == other.row_norm
-        alone = self.is_identity or bool(np.all(self.linear == self.units) and self.is_diagonal)
+        alone = self.is_identity or (self.is_diagonal and bool((self.linear == self.units).all()))
         return same and alone and not self.offset.any()
 
     def shifted(self, shift: FloatArray) -> Self:
