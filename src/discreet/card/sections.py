@@ -31,7 +31,7 @@ LARGE_EPSILON = 10.0  # a promise of more says little: e^10 is 22,026
 
 STEPS = {  # parts of a budget: what was measured with noise, and what it is for
     "magnitude": ("Sizes of numbers", "columns may be in any unit"),
-    "largest": ("Sizes of rows' largest numbers", "so may columns that few rows have"),
+    "largest": ("Sizes of rows' largest numbers", "columns in large units may be rare, too"),
     "bounds": ("Bounds of columns", "columns without public bounds are scaled; more is clipped"),
     "radius": ("Bound on the norm of rows", "no row counts for much more than the others"),
     "centre": ("Means of columns", "subtracted, so that the model learns differences, not levels"),

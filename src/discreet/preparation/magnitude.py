@@ -121,8 +121,8 @@ class Magnitude(Step):
                 powers = np.where(constant & varied.any(), np.maximum(powers, median), powers)
                 powers[~ours] = 0.0
                 factors = 2.0**-powers if np.ptp(powers) > SAME else factors
-            usual = float((factors != 1.0).any())  # entries are at most about 1 then
-            unknown = RowNorms(*3 * (math.inf,), raw=True, dense=dense, usual=usual)
+            changed = bool((factors != 1.0).any())
+            unknown = RowNorms(*3 * (math.inf,), raw=True, dense=dense, in_units=changed)
             return FittedMagnitude(factors, noisy.deviation), unknown
         tails, likely = upper_exponents(counts, noisy.deviation, curator.n_rows, 2 * norms.clip)
         usual = 2.0 ** (counts.argmax(axis=1) + EXPONENTS[0] - 1.0)
@@ -174,7 +174,10 @@ class Largest(Magnitude):
         clear = np.maximum(cells, _windows(cells, 2) / math.sqrt(2)) / noisy.deviation
         sure = -float(ndtri(FALSE_LARGEST / (2 * cells.size)))
         usual, one = int(cells[-1].argmax()), (1 - EXPONENTS[0]) // OCTAVES
-        usual = one if self.known else min(usual, one) if norms.usual else usual
+        if self.known:
+            usual = one
+        elif norms.in_units:
+            usual = min(usual, one)
         if clear[-1].max() > sure:
             found = among & (clear[:-1].max(axis=1) > sure)
             sizes = np.where(found, clear[:-1].argmax(axis=1), sizes)

@@ -47,8 +47,9 @@ class RowNorms:
     says which columns had few zeros, and ``constant`` which were nearly constant, where that was
     measured; ``mean_noise`` is the deviation of the noise in each column's mean, which was
     subtracted last. ``usual`` is about the median norm of rows, 0 if that is not known. ``sizes``
-    are those of columns that `Largest` found, NaN for others. Before anything is known of norms
-    they are infinite.
+    are those of columns that `Largest` found, NaN for others; ``in_units`` is True if `Magnitude`
+    brought columns to entries of about 1 at most. Before anything is known of norms they are
+    infinite.
     """
 
     clip: float
@@ -60,6 +61,7 @@ class RowNorms:
     mean_noise: float = 0.0
     usual: float = 0.0
     sizes: FloatArray | None = None
+    in_units: bool = False
 
 
 Known = RowNorms | None
