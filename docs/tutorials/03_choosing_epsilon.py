@@ -42,8 +42,8 @@ for epsilon in epsilons:
 
 # %%
 # At ε = 1 an attacker who wrongly accuses 5 % finds at most 8 % of the people in the table. At
-# ε = 8 nearly half of them may be found. These are the bounds of a default fit, whose total is known
-# in Gaussian DP. For other solvers they can be larger, and the privacy card states them.
+# ε = 8 nearly half of them may be found. These are the bounds of a default fit, whose total is
+# known in Gaussian DP. For other solvers they can be larger, and the privacy card states them.
 # :doc:`/choosing-epsilon` compares the two, and has the rule for δ.
 #
 # How good the model would be

@@ -74,7 +74,8 @@ def text(name):
 
 
 def test_the_table_of_budgets_is_computed():
-    lines = re.findall(r"^\| ([\d.]+) \| (.*) \| (.*) \| (.*) \|$", CHOOSING.read_text("utf-8"), re.M)
+    row = re.compile(r"^\| ([\d.]+) \| (.*) \| (.*) \| (.*) \|$", re.MULTILINE)
+    lines = row.findall(CHOOSING.read_text("utf-8"))
     assert [float(line[0]) for line in lines] == [0.1, 0.3, 1, 3, 10]
     for epsilon, default, alone, even in lines:
         budget = float(epsilon), 1e-6
@@ -139,7 +140,8 @@ def recorded(epsilon):
 
 def with_curves(epsilon):
     """Return accuracies on Adult with numeric columns declared, private and not, by auto.md."""
-    found = re.search(rf"^\| adult \| {epsilon} \| ([\d.]+) ± .*?\(([\d.]+)\)", text("auto.md"), re.M)
+    row = rf"^\| adult \| {epsilon} \| ([\d.]+) ± .*?\(([\d.]+)\)"
+    found = re.search(row, text("auto.md"), re.MULTILINE)
     return [f"{float(value):.1f} %" for value in found.groups()]
 
 

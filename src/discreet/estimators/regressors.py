@@ -74,8 +74,9 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         if self.target_bounds is None and private:
             warnings.warn(
                 "Without target_bounds no target is clipped, but the contribution of each row to "
-                "the fit is. Targets whose mean is far from 0, compared with their spread, can make "
-                "the fit unusable. Pass target_bounds=(low, high), public bounds of the target.",
+                "the fit is. Targets whose mean is far from 0, compared with their spread, can "
+                "make the fit unusable. Pass target_bounds=(low, high), public bounds of the "
+                "target.",
                 UserWarning,
                 stacklevel=3,
             )
