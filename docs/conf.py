@@ -125,6 +125,7 @@ LINK_TO_TUTORIAL = re.compile(r"\]\(((?:\.\./)*)tutorials/(\w+)\.py\)")
 PAGE_IN_DOCSTRING = re.compile(r"`{0,2}docs/([\w/-]+)\.md`{0,2}")
 LITERAL = re.compile(r"(``.*?``)")
 PRINTED = re.compile(r"(?<=\n \.\. code-block:: none\n\n)(?: {4}.*\n|\n)+")  # by a tutorial
+WIDEST_PRINTED = 96  # characters; a table of coefficients with its notes has 92
 SENTENCE = re.compile(r"^    \S+(?: \S+)+$", re.MULTILINE)  # without runs of spaces: no table
 
 
@@ -137,7 +138,7 @@ def wrap_printed_sentences(app: Any, docname: str, content: list[str]) -> None:
     """Wrap sentences that a tutorial prints on one long line; tables keep their lines."""
 
     def wrapped(line: re.Match[str]) -> str:
-        return textwrap.fill(line[0], 90, initial_indent="    ", subsequent_indent="    ")
+        return textwrap.indent(textwrap.fill(line[0].strip(), WIDEST_PRINTED), "    ")
 
     if "/tutorials/" in docname:
         content[0] = PRINTED.sub(lambda block: SENTENCE.sub(wrapped, block[0]), content[0])

@@ -4,7 +4,7 @@ Choosing ε
 
 No table says which ε is right. Two questions help: what could an attacker learn at this ε, and how
 good would the model be? The first has an exact answer. The second can be answered before a private
-row is read: with generated rows, or with public rows that look alike.
+row is read: with generated rows, or with similar public rows.
 
 What a budget means
 -------------------
@@ -65,11 +65,11 @@ print(planned)
 figure = planned.plot()
 
 # %%
-# Rows that look alike
-# --------------------
+# Similar public rows
+# -------------------
 # Your rows may be harder than generated ones: long tails, rare categories, a rare class. If there
 # are public rows of the same kind, such as last year's published sample or another country's, try
-# the budgets on them. The number of rows, the number of columns and the difficulty should be alike.
+# the budgets on them. The number of rows, the number of columns and the difficulty should be close.
 
 from sklearn.linear_model import LogisticRegression as NotPrivate
 

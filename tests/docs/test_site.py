@@ -134,17 +134,21 @@ def settings(tmp_path, monkeypatch):
 
 def test_printed_sentences_wrap_and_tables_do_not(settings):
     sentence = "word " * 30 + "end."
+    shorter = "text " * 15 + "of a summary."
     table = "age    " + "1.0   " * 20
     code = f"x = [{', '.join('12345' for _ in range(20))}]"
-    printed = f"\n .. code-block:: none\n\n    {sentence}\n    {table}\n\n\n"
+    printed = f"\n .. code-block:: none\n\n    {sentence}\n    {table}\n    {shorter}\n\n\n"
     page = f"{printed}.. code-block:: Python\n\n    {code}\n"
     content = [page]
     settings.wrap_printed_sentences(None, "generated/tutorials/05", content)
     lines = content[0].splitlines()
     assert f"    {sentence}" not in lines
-    assert max(len(line) for line in lines if "word" in line) <= 90
+    words = [line for line in lines if "word" in line]
+    assert max(map(len, words)) <= 100
+    assert all(re.match(r"    \w", line) for line in words)
     assert " ".join(content[0].split()) == " ".join(page.split())
     assert f"    {table}" in lines
+    assert f"    {shorter}" in lines
     assert f"    {code}" in lines
 
 
