@@ -11,6 +11,7 @@ import inspect
 import os
 import re
 import tempfile
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -123,11 +124,24 @@ sphinx_gallery_conf = {
 LINK_TO_TUTORIAL = re.compile(r"\]\(((?:\.\./)*)tutorials/(\w+)\.py\)")
 PAGE_IN_DOCSTRING = re.compile(r"`{0,2}docs/([\w/-]+)\.md`{0,2}")
 LITERAL = re.compile(r"(``.*?``)")
+PRINTED = re.compile(r"(?<=\n \.\. code-block:: none\n\n)(?: {4}.*\n|\n)+")  # by a tutorial
+WIDEST_PRINTED = 96  # characters; a table of coefficients with its notes has 92
+SENTENCE = re.compile(r"^    \S+(?: \S+)+$", re.MULTILINE)  # without runs of spaces: no table
 
 
 def link_to_built_tutorials(app: Any, docname: str, content: list[str]) -> None:
     """Point links to a tutorial's Python file, which GitHub shows, to the page made of it."""
     content[0] = LINK_TO_TUTORIAL.sub(r"](\1generated/tutorials/\2.rst)", content[0])
+
+
+def wrap_printed_sentences(app: Any, docname: str, content: list[str]) -> None:
+    """Wrap sentences that a tutorial prints on one long line; tables keep their lines."""
+
+    def wrapped(line: re.Match[str]) -> str:
+        return textwrap.indent(textwrap.fill(line[0].strip(), WIDEST_PRINTED), "    ")
+
+    if "/tutorials/" in docname:
+        content[0] = PRINTED.sub(lambda block: SENTENCE.sub(wrapped, block[0]), content[0])
 
 
 def adapt_docstring(
@@ -151,5 +165,6 @@ def skip_scikit_learn(
 def setup(app: Any) -> None:
     """Connect the rules."""
     app.connect("source-read", link_to_built_tutorials)
+    app.connect("source-read", wrap_printed_sentences)
     app.connect("autodoc-process-docstring", adapt_docstring)
     app.connect("autodoc-skip-member", skip_scikit_learn)

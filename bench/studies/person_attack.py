@@ -16,10 +16,10 @@ import warnings
 import numpy as np
 
 from discreet import LogisticRegression
-from discreet.card.risk import attack_success
+from discreet.card.risk import STATED_RATE, attack_success, percent
 from discreet.solvers import GD
 
-ROWS, FEATURES, FALSE_ALARMS = 2_000, 4, 0.05
+ROWS, FEATURES, FALSE_ALARMS = 2_000, 4, STATED_RATE
 EPSILON, DELTA = 1.0, 1e-6
 SIZES = (1, 40)
 
@@ -69,7 +69,7 @@ def main() -> None:
             unit = "one person" if people else "one row"
             # of the share found, and of the false alarms through the threshold
             error = np.sqrt((found * (1 - found) + FALSE_ALARMS * (1 - FALSE_ALARMS)) / fits)
-            print(f"| {unit} | {size} | {found:.1%} ± {error:.1%} | {bound:.1%} |", flush=True)
+            print(f"| {unit} | {size} | {found:.1%} ± {error:.1%} | {percent(bound)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,44 +1,28 @@
-// What an (ε, δ) guarantee allows: the bound of docs/proofs/risk.md, for δ = 10⁻⁶.
+// What an ε means: the bounds of discreet.card.risk.budget_success, which the form carries.
 (() => {
-  const DELTA = 1e-6;
-
-  function bound(epsilon, rate) {
-    const grown = DELTA + Math.exp(epsilon) * rate;
-    const missed = 1 - Math.exp(-epsilon) * (1 - DELTA - rate);
-    return Math.min(1, grown, missed);
-  }
-
-  function percent(share) {
-    const value = 100 * share; // rounded up, like the privacy card
-    if (value > 99.9) return "100 %";
-    const digits = value < 1 ? 2 : 1;
-    return `${Math.ceil(value * 10 ** digits - 1e-9) / 10 ** digits} %`;
-  }
-
-  function show() {
-    const form = document.getElementById("risk");
-    if (!form) return;
+  function show(form) {
+    const bounds = JSON.parse(form.dataset.bounds);
     const slider = document.getElementById("risk-epsilon");
     const rate = document.getElementById("risk-rate");
-    const epsilon = Number((10 ** Number(slider.value)).toPrecision(2));
+    const [epsilon, found] = bounds[Number(slider.value)];
     const often = rate.options[rate.selectedIndex].text;
     document.getElementById("risk-shown").textContent = epsilon;
     slider.setAttribute("aria-valuetext", `ε = ${epsilon}`);
     const text = document.getElementById("risk-text");
-    const found = document.createElement("strong");
-    found.textContent = percent(bound(epsilon, Number(rate.value)));
+    const share = document.createElement("strong");
+    share.textContent = found[rate.selectedIndex];
     text.replaceChildren(
       `An attacker who wrongly accuses ${often} of the people outside the table finds at most `,
-      found,
-      ` of those in it. Guessing finds ${percent(Number(rate.value))}.`,
+      share,
+      ` of those in it. Guessing finds ${Number((100 * rate.value).toPrecision(2))} %.`,
     );
   }
 
   document.addEventListener("DOMContentLoaded", () => {
     const form = document.getElementById("risk");
     if (!form) return;
-    form.addEventListener("input", show);
+    form.addEventListener("input", () => show(form));
     form.addEventListener("submit", (event) => event.preventDefault());
-    show();
+    show(form);
   });
 })();

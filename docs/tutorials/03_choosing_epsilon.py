@@ -4,7 +4,7 @@ Choosing ε
 
 No table says which ε is right. Two questions help: what could an attacker learn at this ε, and how
 good would the model be? The first has an exact answer. The second can be answered before a private
-row is read: with generated rows, or with public rows that look alike.
+row is read: with generated rows, or with similar public rows.
 
 What a budget means
 -------------------
@@ -17,14 +17,14 @@ in a hundred times.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from discreet.card.risk import approximate_bound
+from discreet.card.risk import budget_success, percent
 
 epsilons = [0.1, 0.5, 1.0, 2.0, 4.0, 8.0]
 wrong = np.logspace(-3, 0, 200)
 
 figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
 for epsilon, colour in zip(epsilons, plt.cm.viridis(np.linspace(0, 0.9, 6)), strict=True):
-    found = [approximate_bound(epsilon, 1e-6, rate) for rate in wrong]
+    found = [budget_success(epsilon, 1e-6, rate) for rate in wrong]
     axes.plot(wrong, found, color=colour, label=f"ε = {epsilon:g}")
 axes.plot(wrong, wrong, color="gray", linestyle=":", label="random guessing")
 axes.set(xscale="log", xlabel="wrong accusations", ylabel="people found, at most")
@@ -37,17 +37,14 @@ plt.show()
 
 print("    ε   found at 1 %   found at 5 %")
 for epsilon in epsilons:
-    at = [approximate_bound(epsilon, 1e-6, rate) for rate in (0.01, 0.05)]
-    print(f"{epsilon:5g}   {at[0]:12.1%}   {at[1]:12.1%}")
+    at = [percent(budget_success(epsilon, 1e-6, rate)) for rate in (0.01, 0.05)]
+    print(f"{epsilon:5g}   {at[0]:>12}   {at[1]:>12}")
 
 # %%
-# Up to ε = 1 no attack is three times as good as guessing. At ε = 4 an attacker who wrongly accuses
-# 1 % may find half of the people, and at ε = 8 all of them: such a budget rests on the hope that
-# attackers are weaker than they could be. These bounds hold for any method with this (ε, δ). For
-# most solvers of this library a smaller one is known, and the privacy card states it.
-#
-# δ is the probability of a failure that ε does not describe. Keep it far below 1/n: at δ = 1/n,
-# publishing one random person's row would be allowed.
+# At ε = 1 an attacker who wrongly accuses 5 % finds at most 8 % of the people in the table. At
+# ε = 8 nearly half of them may be found. These are the bounds of a default fit, whose total is
+# known in Gaussian DP. For other solvers they can be larger, and the privacy card states them.
+# :doc:`/choosing-epsilon` compares the two, and has the rule for δ.
 #
 # How good the model would be
 # ---------------------------
@@ -68,11 +65,11 @@ print(planned)
 figure = planned.plot()
 
 # %%
-# Rows that look alike
-# --------------------
+# Similar public rows
+# -------------------
 # Your rows may be harder than generated ones: long tails, rare categories, a rare class. If there
 # are public rows of the same kind, such as last year's published sample or another country's, try
-# the budgets on them. The number of rows, the number of columns and the difficulty should be alike.
+# the budgets on them. The number of rows, the number of columns and the difficulty should be close.
 
 from sklearn.linear_model import LogisticRegression as NotPrivate
 

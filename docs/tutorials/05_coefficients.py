@@ -51,7 +51,7 @@ print(model.summary(odds_ratios=True))
 
 # %%
 # ``conf_int`` has the intervals as numbers, intercept first. Here the truth is known: does each
-# interval hold the effect that made the rows? On average one in twenty of them does not.
+# interval contain the effect that made the rows? On average one in twenty of them does not.
 
 intervals = model.conf_int(level=0.95)
 for name, true, (low, high) in zip(frame, effects, intervals[1:], strict=True):
@@ -65,8 +65,8 @@ figure = model.plot_coefficients()
 # %%
 # Without ``inference=True``
 # --------------------------
-# A default fit is made for predictions. It clips and shrinks on purpose, which helps accuracy but
-# moves the coefficients, so it gives no interval:
+# A default fit is made for predictions. What helps their accuracy moves the coefficients: they can
+# be shrunk, or at small budgets up to twice too large. So it gives no interval:
 
 default = LogisticRegression(epsilon=1.0, delta=1e-6, classes=[0, 1]).fit(frame, y)
 print(default.summary())

@@ -24,7 +24,7 @@ print(honest)
 #
 # A method with a mistake
 # -----------------------
-# Any function can be audited, also one of another package. This one releases a noisy mean of ages
+# Any function can be audited, even one of another package. This one releases a noisy mean of ages
 # and forgets that one age may be 120: its noise is for ages up to 10. The function returns one
 # result per run.
 

@@ -74,7 +74,7 @@ print("discreet:    ", ours.coef_[0].round(3))
 # %%
 # Preprocessing
 # -------------
-# A usual pipeline learns means and scales from the rows. That is a release which no budget covers:
+# A typical pipeline learns means and scales from the rows. No budget covers that release:
 
 before = make_pipeline(StandardScaler(), NotPrivate())
 

@@ -129,7 +129,7 @@ def test_everything_is_on_it(writer, guarantee, schema, model):
         "discreet 0",
         "wrongly accuses 1 in 1,000 of those",
         "wrongly accuses 1 in 100 of those",
-        "wrongly accuses 1 in 10 of those",
+        "wrongly accuses 1 in 20 of those",
     ):
         assert expected in shown, expected
     for item in told.risks:
@@ -296,7 +296,7 @@ def test_it_is_plain_data(guarantee, schema, model):
     told = cards.card(guarantee, model=model, schema=schema)
     data = json.loads(json.dumps(told.to_dict(), allow_nan=False))
     assert data["guarantee"] == guarantee.to_dict()
-    assert [item["false_positive_rate"] for item in data["risks"]] == [0.001, 0.01, 0.1]
+    assert [item["false_positive_rate"] for item in data["risks"]] == [0.001, 0.01, 0.05]
     assert data["total"] == {"epsilon": 1.25, "delta": pytest.approx(1.1e-6)}
     assert str(told) == cards.text(told)
     assert told._repr_html_().startswith("<iframe")

@@ -9,10 +9,11 @@ from dp_accounting.pld import common, privacy_loss_distribution
 from discreet.accounting import conversions
 from discreet.card import risk
 from discreet.card.risk import (
-    GROUP_RATE,
     RATES,
+    STATED_RATE,
     attack_curve,
     attack_success,
+    budget_success,
     group_text,
     percent,
     risk_text,
@@ -185,15 +186,16 @@ def test_rates_are_checked(bad):
 
 
 def test_words_round_up():
-    assert percent(0.002718) == "0.272 %"
-    assert percent(0.0271001) == "2.72 %"
+    assert percent(0.002718) == "0.28 %"
+    assert percent(0.0271001) == "2.8 %"
+    assert percent(0.0796) == "8 %"
     assert percent(0.99999) == "100 %"
     assert percent(0.5) == "50 %"
     assert percent(0.0) == "0 %"
     sentence = risk_text(promised(1.0, 0.0), 0.001)
     assert sentence == (
         "An attacker who wrongly accuses 1 in 1,000 of those whose row was not used catches at "
-        "most 0.272 % of those whose row was (guessing catches 0.1 %)."
+        "most 0.28 % of those whose row was (guessing catches 0.1 %)."
     )
     replaced = risk_text(promised(1.0, 0.0, relation=Relation.REPLACE_ONE), 0.25)
     assert "1 in 4 of those whose row had other values than suspected" in replaced
@@ -230,9 +232,23 @@ def test_a_promise_about_a_row_says_what_it_is_for_a_person():
     text = group_text(row)
     assert "One row is protected, not one person" in text
     for rows in (1, 5, 40):
-        bound = attack_success(row, GROUP_RATE, units=rows)
+        bound = attack_success(row, STATED_RATE, units=rows)
         assert (percent(bound) if bound < 0.9995 else "all") in text
     person = replace(row, unit="person")
     assert "any number of rows" in group_text(person)
     assert "whose rows were not used" in risk_text(person, 0.01)
     assert "whose row was not used" in risk_text(row, 0.01)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 1e-6), (1.0, 1e-9), (8.0, 1e-5)])
+def test_a_budget_has_the_bound_of_its_gaussian_total(epsilon, delta):
+    """An independent accountant finds it for the noise that just keeps the budget."""
+    sigma = 1 / conversions.mu_from_epsilon(epsilon, delta)
+    pld = privacy_loss_distribution.from_gaussian_mechanism(
+        sigma, value_discretization_interval=1e-4
+    )
+    for rate in (0.01, STATED_RATE, 0.5):
+        bound = budget_success(epsilon, delta, rate)
+        assert bound == pytest.approx(by_dp_accounting(pld, rate), rel=2e-3)
+        assert bound <= risk.approximate_bound(epsilon, delta, rate)
+    assert RATES[-1] == STATED_RATE

@@ -1,4 +1,4 @@
-"""The calculator of the landing page states the bound of docs/proofs/risk.md, rounded up."""
+"""The calculator of the landing page states the bounds of default fits, as cards round them."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from discreet.card.risk import approximate_bound
+from discreet.card.risk import STATED_RATE, budget_success, percent
 
 DOCS = Path(__file__).parents[2] / "docs"
 FORM = (DOCS / "_templates" / "risk.html").read_text("utf-8")
@@ -19,7 +19,7 @@ ASK = """
 document.addEventListener("DOMContentLoaded", () => setTimeout(() => {
   const answers = [], slider = document.getElementById("risk-epsilon");
   const rate = document.getElementById("risk-rate");
-  for (const value of [-2, -1, -0.5, 0, 0.3, 0.6, 0.9, 1.3])
+  for (const value of [0, 3, 11, 15, 20])
     for (let index = 0; index < rate.options.length; index++) {
       slider.value = value;
       rate.selectedIndex = index;
@@ -33,17 +33,25 @@ document.addEventListener("DOMContentLoaded", () => setTimeout(() => {
 """
 
 
-def excess(epsilon, rate, shown):
-    """Return by how much a shown percentage is above the bound."""
-    return float(shown.removesuffix(" %")) - 100 * approximate_bound(epsilon, 1e-6, rate)
+def carried():
+    """Return the table in the form: pairs of an ε and a bound for each rate of the list."""
+    return json.loads(re.search(r"data-bounds='(.*?)'", FORM, re.DOTALL).group(1))
+
+
+def test_the_form_carries_the_bounds_of_the_library():
+    rates = [float(rate) for rate in re.findall(r'<option value="([\d.]+)"', FORM)]
+    assert len(carried()) == 21
+    for epsilon, found in carried():
+        assert found == [percent(budget_success(epsilon, 1e-6, rate)) for rate in rates]
 
 
 def test_the_sentence_without_a_script_is_right():
     """It is for ε = 1 and one wrong accusation in 20, the state of the form."""
-    assert 'value="0"' in FORM
-    assert 'value="0.05" selected' in FORM
+    start = int(re.search(r'id="risk-epsilon"[^>]*\bvalue="(\d+)"', FORM).group(1))
+    assert carried()[start][0] == 1
+    assert f'value="{STATED_RATE}" selected' in FORM
     shown = re.search("<strong>(.*)</strong>", FORM).group(1)
-    assert 0 <= excess(1.0, 0.05, shown) <= 0.1
+    assert shown == percent(budget_success(1.0, 1e-6))
 
 
 @pytest.mark.browser
@@ -59,6 +67,6 @@ def test_the_script_states_the_bound(tmp_path):
                "--dump-dom", page.as_uri()]  # fmt: skip
     dom = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
     answers = json.loads(re.search('<pre id="answers">(.*?)</pre>', dom).group(1))
-    assert len(answers) == 32
+    assert len(answers) == 15
     for epsilon, rate, shown in answers:
-        assert -1e-6 <= excess(float(epsilon), float(rate), shown) <= 0.1
+        assert shown == percent(budget_success(float(epsilon), 1e-6, float(rate)))

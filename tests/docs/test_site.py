@@ -118,3 +118,81 @@ def test_the_checker_reads_styles_and_wants_pages(tmp_path):
     assert "no pages" in next(check_site.problems(tmp_path))
     (tmp_path / "x.css").write_text("@import url(https://fonts.example.org/x.css);")
     assert "another host" in site(tmp_path, "")[0]
+
+
+@pytest.fixture
+def settings(tmp_path, monkeypatch):
+    """Return docs/conf.py as a module; the variables that it sets are restored."""
+    pytest.importorskip("sphinx_gallery")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.delenv("DISCREET_LEDGER", raising=False)
+    spec = importlib.util.spec_from_file_location("conf_of_docs", DOCS / "conf.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_printed_sentences_wrap_and_tables_do_not(settings):
+    sentence = "word " * 30 + "end."
+    shorter = "text " * 15 + "of a summary."
+    table = "age    " + "1.0   " * 20
+    code = f"x = [{', '.join('12345' for _ in range(20))}]"
+    printed = f"\n .. code-block:: none\n\n    {sentence}\n    {table}\n    {shorter}\n\n\n"
+    page = f"{printed}.. code-block:: Python\n\n    {code}\n"
+    content = [page]
+    settings.wrap_printed_sentences(None, "generated/tutorials/05", content)
+    lines = content[0].splitlines()
+    assert f"    {sentence}" not in lines
+    words = [line for line in lines if "word" in line]
+    assert max(map(len, words)) <= 100
+    assert all(re.match(r"    \w", line) for line in words)
+    assert " ".join(content[0].split()) == " ".join(page.split())
+    assert f"    {table}" in lines
+    assert f"    {shorter}" in lines
+    assert f"    {code}" in lines
+
+
+WIDTH = 75
+"""Characters of a line of code that are visible on a page 1280 px wide."""
+
+WIDER = {
+    "architecture.md": 2,
+    "auto.md": 2,
+    "command.md": 2,
+    "deployment.md": 1,
+    "families.md": 3,
+    "ledger.md": 26,
+    "pipelines.md": 1,
+    "scale.md": 3,
+    "tables.md": 1,
+    "walkthrough.md": 46,
+}
+"""Pages with wider lines of code, which scroll, and their largest number. It may only shrink."""
+
+
+def wide_lines(page):
+    """Return the lines of code blocks, fenced or indented, that are wider than `WIDTH`."""
+    found, fenced = [], False
+    for line in page.read_text("utf-8").splitlines():
+        if line.startswith("```"):
+            fenced = not fenced
+        elif fenced or line.startswith("    "):
+            code = line if fenced else line[4:]
+            found += [code] if len(code) > WIDTH else []
+    return found
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *DOCS.glob("*.md")], ids=lambda page: page.name
+)
+def test_code_fits_the_page(page):
+    wide = wide_lines(page)
+    assert len(wide) <= WIDER.get(page.name, 0), wide
+
+
+def test_output_keeps_its_lines():
+    style = (DOCS / "_static" / "site.css").read_text("utf-8")
+    rule = re.search(r"div\.highlight pre, div\.sphx-glr-script-out[^{]*\{([^}]*)\}", style)[1]
+    assert "white-space: pre;" in rule
+    assert "overflow: auto" in rule
+    assert "pre-wrap" not in style

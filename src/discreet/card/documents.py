@@ -243,7 +243,7 @@ def _promise(card: Card) -> Points:
         yield "A promise is made", NOT_MET, card.banner
     epsilon, delta = card.total or (guarantee.epsilon, guarantee.delta)
     small = holds and epsilon <= LARGE_EPSILON
-    means = card.risks[1].text if card.risks and holds else "Nothing is promised."
+    means = card.risks[-1].text if card.risks and holds else "Nothing is promised."
     yield "ε is stated and small enough", MET if small else NOT_MET, means
     if guarantee.n_units is None:
         known = OUTSIDE if delta else MET

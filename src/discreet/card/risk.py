@@ -18,11 +18,13 @@ from functools import lru_cache
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from discreet.accounting.conversions import mu_from_epsilon
 from discreet.core import Guarantee, Relation
 from discreet.validate import FloatArray, integer
 
-RATES = (0.001, 0.01, 0.1)  # false-positive rates that a card reports
-GROUPS, GROUP_RATE = (1, 5, 40), 0.05  # rows and false-positive rate that show group privacy
+STATED_RATE = 0.05  # false-positive rate of the sentence that says what an ε means, everywhere
+RATES = (0.001, 0.01, STATED_RATE)  # false-positive rates that a card reports
+GROUPS = (1, 5, 40)  # rows of one person that show group privacy, at the stated rate
 _SLACK = 2.0**-50  # relative; covers a term built from a few operations and one library call
 _NORMAL = 2.0**-40  # slack for SciPy's normal distribution, hundreds of times its error
 _ORDERS: FloatArray = 1 + np.exp(np.linspace(math.log(1e-4), math.log(1e6), 160))
@@ -74,6 +76,17 @@ def _one_unit(guarantee: Guarantee, rate: float, others: list[tuple[float, float
         delta = sum((delta for _, delta in others), own_delta) * (1 + _SLACK)
         bound = min(bound, approximate_bound(epsilon, delta, rate))
     return bound
+
+
+def budget_success(epsilon: float, delta: float, fpr: float = STATED_RATE) -> float:
+    """Bound the true-positive rate of every attacker on a default fit with this budget.
+
+    The total of a default fit is in Gaussian DP, so the bound is that of the largest μ within
+    (ε, δ), δ > 0. It says what an ε means where there is no guarantee yet: in the documentation and
+    in plans. `attack_success` is the bound of a guarantee, which is larger for other solvers.
+    """
+    alone = approximate_bound(epsilon, delta, fpr)
+    return min(alone, gaussian_bound(mu_from_epsilon(epsilon, delta), fpr))
 
 
 def attack_curve(
@@ -151,8 +164,8 @@ def _excess(rho: float, tpr: float, fpr: float, orders: FloatArray) -> FloatArra
     return np.concatenate([forward - allowed - error, backward - allowed - error])
 
 
-def percent(rate: float, digits: int = 3) -> str:
-    """Format a rate as per cent, rounded up to a few digits: 0.002718 is ``"0.272 %"``."""
+def percent(rate: float, digits: int = 2) -> str:
+    """Format a rate as per cent, rounded up to a few digits: 0.002718 is ``"0.28 %"``."""
     exact = Decimal(rate) * 100
     rounded = Context(prec=digits, rounding=ROUND_CEILING).plus(exact)
     return f"{rounded.normalize():f} %" if rounded else "0 %"
@@ -193,11 +206,11 @@ def group_text(guarantee: Guarantee, *, before: Iterable[tuple[float, float]] = 
     if guarantee.unit != "row":
         return "It holds for a person with any number of rows: all of them together are one unit."
     others = list(before)
-    bounds = [attack_success(guarantee, GROUP_RATE, before=others, units=k) for k in GROUPS]
+    bounds = [attack_success(guarantee, STATED_RATE, before=others, units=k) for k in GROUPS]
     found = [percent(bound) if bound < 0.9995 else "all" for bound in bounds]
     return (
         "One row is protected, not one person with several. An attacker who wrongly accuses "
-        f"{rate_in_words(GROUP_RATE)} of people catches at most {found[0]} of those with one row, "
+        f"{rate_in_words(STATED_RATE)} of people catches at most {found[0]} of those with one row, "
         + " and ".join(
             f"{text} of those with {k}" for k, text in zip(GROUPS[1:], found[1:], strict=True)
         )

@@ -20,7 +20,6 @@ from discreet.page import document
 EPSILONS = (0.03, 0.1, 0.3, 1.0, 3.0)
 DELTA = 1e-6
 N_TRAIN, N_TEST, N_COLUMNS, REPEATS = 2_000, 20_000, 10, 10
-ERROR = 0.05  # share of outsiders that an attacker may accuse wrongly, in the words on risk
 
 # Colours of the figure; in the page they follow its style sheet, light or dark.
 _COLOURS = {"text": "#333333", "private": "#0072b2", "plain": "#00805c", "majority": "#777777"}
@@ -40,11 +39,13 @@ class Outcome:
         return float(np.mean(self.accuracies))
 
     @property
-    def caught(self) -> float | None:
-        """Largest share of members that any attack finds, if `ERROR` of outsiders are accused."""
-        from discreet.card.risk import attack_success
+    def caught(self) -> str:
+        """Largest share of members that any attack finds, at the card's false-positive rate."""
+        from discreet.card.risk import STATED_RATE, attack_success, percent
 
-        return None if self.guarantee is None else attack_success(self.guarantee, ERROR)
+        if self.guarantee is None:
+            return ""
+        return percent(attack_success(self.guarantee, STATED_RATE))
 
 
 def demo(
@@ -60,6 +61,7 @@ def demo(
     from markupsafe import Markup
 
     from discreet.audit.figure import inline_svg
+    from discreet.card.risk import STATED_RATE
 
     screen = Screen()
     if output == Path("out/demo.html"):
@@ -70,9 +72,9 @@ def demo(
     private, plain, majority = _train(screen)
     rows = []
     for outcome in (majority, *private, plain):
-        caught = "" if outcome.caught is None else f"at most {outcome.caught:.0%}"
+        caught = f"at most {outcome.caught}" if outcome.caught else ""
         rows.append((outcome.name, f"{outcome.accuracy:.1%}", caught))
-    header = ("model", "accuracy", f"members found, {ERROR:.0%} false alarms")
+    header = ("model", "accuracy", f"members found, {STATED_RATE:.0%} false alarms")
     title = f"Accuracy on {N_TEST:,} new rows, after training on {N_TRAIN:,}"
     screen.result(None, table(title, header, rows))
     figure = _draw(private, plain, majority)
@@ -86,7 +88,7 @@ def demo(
     numbers = {"n_train": N_TRAIN, "n_test": N_TEST, "n_columns": N_COLUMNS, "repeats": REPEATS}
     models = {"private": private, "plain": plain, "majority": majority}
     one = private[EPSILONS.index(1.0)]
-    shown = {"one": one, "guarantee": one.guarantee, "figure": Markup(svg), "error": ERROR}
+    shown = {"one": one, "guarantee": one.guarantee, "figure": Markup(svg), "error": STATED_RATE}
     body = template.render(models | numbers | shown)
     style = here.with_name("demo.css").read_text("utf-8")
     with replacing(output) as stream:

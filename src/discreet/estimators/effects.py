@@ -291,8 +291,9 @@ def _draw(
 
 
 NOT_MEASURED = (
-    "this fit released no Hessian of the model, and its coefficients are clipped and shrunk on "
-    "purpose: fit with inference=True, which pays for intervals with a part of the budget"
+    "this fit released no Hessian of the model, and its coefficients are made for predictions: "
+    "shrunk, or at small budgets up to twice too large. Fit with inference=True, which pays for "
+    "intervals with a part of the budget"
 )
 TOO_LITTLE = (
     "the budget is too small for intervals at this number of rows and columns, so nothing was "

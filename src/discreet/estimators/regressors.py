@@ -73,9 +73,10 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         private = settings.method is None or settings.method.solver.private
         if self.target_bounds is None and private:
             warnings.warn(
-                "Without target_bounds, targets are used as they are, and private methods are made "
-                "for targets in [-1, 1]: larger ones are clipped, and much smaller ones are lost "
-                "in noise. Pass target_bounds=(low, high), public bounds of the target.",
+                "Without target_bounds no target is clipped, but the contribution of each row to "
+                "the fit is. Targets whose mean is far from 0, compared with their spread, can "
+                "make the fit unusable. Pass target_bounds=(low, high), public bounds of the "
+                "target.",
                 UserWarning,
                 stacklevel=3,
             )
@@ -184,8 +185,8 @@ rows_per_unit, features, numeric, inference, random_state, ledger, progress, ver
         Where noise calls for a larger ridge, it is used.
     target_bounds : (float, float), optional
         Public bounds of the target; targets in the fit and predictions are clipped to them. Without
-        bounds, targets are used as they are, clipping affects those far beyond [-1, 1], and a fit
-        warns.
+        bounds no target is clipped, but the contribution of each row to the fit is. Targets whose
+        mean is far from 0, compared with their spread, can make the fit unusable: it warns.
 
     Attributes
     ----------

@@ -222,7 +222,8 @@ def _fixed(value: float, digits: int) -> str:
 
 
 _STYLE = """
-.discreet-summary{font:14px/1.45 system-ui,sans-serif;color:#1c2733;max-width:64rem}
+.discreet-summary{font:14px/1.45 system-ui,sans-serif;color:#1c2733;max-width:64rem;
+  overflow-x:auto}
 .discreet-summary table{border-collapse:collapse;font-variant-numeric:tabular-nums;
   border-top:2px solid #1c2733;border-bottom:2px solid #1c2733}
 .discreet-summary caption{font-weight:600;text-align:left;padding:.3rem .6rem}
