@@ -100,9 +100,8 @@ class TestAgreement:
         target = Target("y", classes=["no", "yes"])
         schema = Schema({name: Numeric(-4, 4) for name in NAMES}, target, unit="person")
         blocks, targets, groups = engine_module.open(tmp_path, schema)
-        found = fit(blocks, targets, groups)
-        whole = schema.open(tmp_path)
-        alone = fit(whole.X, (whole.y == "yes").astype(int), whole.groups)
+        found = fit(blocks, targets, groups, classes=["no", "yes"])
+        alone = fit(*schema.open(tmp_path), classes=["no", "yes"])
         np.testing.assert_allclose(found.coef_, alone.coef_, rtol=1e-9)
         with pytest.raises(TypeError, match="third that was opened"):
             fit(blocks, targets)

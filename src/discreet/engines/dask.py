@@ -145,7 +145,12 @@ def open_table(X: Any, y: Any, groups: Any = None) -> BlockTable:
 
 
 def open(
-    data: Any, schema: Schema, *, dtype: str = "float32", sparse: bool | Literal["auto"] = "auto"
+    data: Any,
+    schema: Schema,
+    *,
+    dtype: str = "float32",
+    sparse: bool | Literal["auto"] = "auto",
+    labels: bool = True,
 ) -> Opened:
     """Encode files or a Dask dataframe by a schema into blocks on the workers.
 
@@ -156,29 +161,33 @@ def open(
         them under the same path. Or a dataframe, one block for each of its partitions.
     schema, dtype, sparse
         As in `discreet.tables.read`; the schema names the target.
+    labels : bool
+        Make y of labels, as ``schema.open`` does; if False, of indices in ``schema.target.labels``,
+        which need less memory.
 
     Returns
     -------
     X, y, groups
-        What the ``fit`` of every estimator takes. y has indices in ``schema.target.labels``, or the
-        numbers of a numeric target; groups is None if the schema has no unit.
+        What the ``fit`` of every estimator takes. y has the target's labels or numbers; groups is
+        None if the schema has no unit.
     """
     check_schema(schema)
     parts = data.to_delayed() if _is_frame(data) else [file.path for file in source(data).files]
     if not parts:
         raise TypeError("data must be files that workers can read, or a Dask dataframe.")
     engine, encode = DaskEngine(_client()), delayed(_encode, pure=False)
-    rest = (delayed(schema, pure=False, traverse=False), dtype, sparse)
+    form = {"dtype": dtype, "sparse": sparse, "labels": labels}
+    rest = (delayed(schema, pure=False, traverse=False), form)
     blocks = [encode(id, engine.marks.key, part, *rest) for id, part in enumerate(parts)]
     return opened(engine, "Dask", *engine.open(blocks), schema, dtype)
 
 
-def _encode(id: int, key: bytes, part: Any, schema: Schema, dtype: str, sparse: Any) -> Held:
+def _encode(id: int, key: bytes, part: Any, schema: Schema, form: dict[str, Any]) -> Held:
     """Make a block of a file or of a part of a dataframe, on a worker."""
 
     def make() -> Block:
         ids = None if schema.unit is None else IdCodes(schema.unit, schema.file.missing)
-        X, y, codes = read(part, schema, dtype=dtype, sparse=sparse, ids=ids)
+        X, y, codes = read(part, schema, ids=ids, **form)
         if ids is None or codes is None:
             return Block(id, X, y)
         return Block(id, X, y, units=UnitsOfBlock.named(codes, ids.values, key))
