@@ -190,7 +190,7 @@ def _encode(id: int, key: bytes, part: Any, schema: Schema, form: dict[str, Any]
         X, y, codes = read(part, schema, ids=ids, **form)
         if ids is None or codes is None:
             return Block(id, X, y)
-        return Block(id, X, y, units=UnitsOfBlock.named(codes, ids.values, key))
+        return Block(id, X, y, units=UnitsOfBlock.named(codes, ids.kind, ids.values, key))
 
     return Held.read(id, key, make)
 

@@ -148,7 +148,9 @@ def _block(
                 codes.append(ids.codes(batch.pop(ids.column)))
             targets.append(texts[y] if labels and schema.target.is_classification else y)
             rows.append(encoder.encode(batch))
-        units = None if ids is None else UnitsOfBlock.named(codes.finish(), ids.values, key)
+        units = (
+            None if ids is None else UnitsOfBlock.named(codes.finish(), ids.kind, ids.values, key)
+        )
         return Block(id, rows.finish(), targets.finish(), units=units)
 
     return Held.read(id, key, make)
