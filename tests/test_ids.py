@@ -2,7 +2,6 @@
 
 import datetime
 import decimal
-import re
 
 import numpy as np
 import pandas as pd
@@ -46,14 +45,11 @@ def test_texts_are_compared_by_their_number():
 
 
 @given(
-    st.from_regex(r"[+-]?\d{1,30}(\.\d{0,30})?(e[+-]?\d{1,3})?", fullmatch=True),
-    st.from_regex(r"[+-]?\d{1,4}(\.\d{0,3})?(e[+-]?\d)?", fullmatch=True),
+    st.from_regex(r"[+-]?[0-9]{1,30}(\.[0-9]{0,30})?(e[+-]?[0-9]{1,3})?", fullmatch=True),
+    st.from_regex(r"[+-]?[0-9]{1,4}(\.[0-9]{0,3})?(e[+-]?[0-9])?", fullmatch=True),
 )
 @example("1e400", "1")
 def test_two_texts_are_one_id_if_and_only_if_their_numbers_are_equal(first, second):
-    ascii_only = re.compile(r"[0-9eE.+-]+")
-    if not (ascii_only.fullmatch(first) and ascii_only.fullmatch(second)):
-        return
     with decimal.localcontext(prec=2000):
         shortest = str(decimal.Decimal(first).normalize())
         for other in (second, shortest, f"00{first.lstrip('+-')}"):
