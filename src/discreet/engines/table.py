@@ -3,7 +3,7 @@
 Each privacy unit counts once, and no id leaves a worker. A worker keeps, for each block, the unit
 of each row as a number and a keyed hash of each unit's id. The client gets hashes with numbers of
 rows, adds up those of units that have rows in several blocks, and sends their totals back; a worker
-gives each row of a unit of m rows the weight 1/m. Proof: docs/proofs/partitions.md, part 7.
+gives each row of a unit of m rows the weight 1/m. Proof: docs/proofs/partitions.md, part 8.
 """
 
 from __future__ import annotations
