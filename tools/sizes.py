@@ -34,7 +34,7 @@ RINGS: dict[str, tuple[str, ...]] = {
         "estimators/transformers.py",
     ),
     "6. cells of tables": ("tables",),
-    "checks and errors, used by all": ("validate.py", "errors.py"),
+    "checks and errors, used by all": ("validate.py", "errors.py", "ids.py"),
 }
 """Trusted code, from the inside out: files and folders of the package."""
 

@@ -5,6 +5,7 @@ import signal
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from discreet import Ledger, LogisticRegression, PrivacyError
@@ -12,6 +13,7 @@ from discreet.engines import open_table
 from discreet.errors import EngineError
 
 da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
 dask = pytest.importorskip("dask")
 
@@ -91,6 +93,40 @@ def test_a_source_that_gives_other_rows_is_refused(data, client):
         fit(LogisticRegression(**settings), lazy, y)
     assert killer.killed is not None
     assert ledger.entries == 1
+
+
+def unordered(part):
+    """Return half of the rows, in another order at each call: one person has 400 of all 800."""
+    person = np.r_[np.zeros(400, int), np.arange(1, 401)][part::2]
+    row = np.arange(800.0)[part::2]
+    rows = pd.DataFrame({"own": person == 0, "row": row, "y": row % 7, "person": person})
+    return rows.astype(float).sample(frac=1.0, random_state=np.random.default_rng())
+
+
+def weighted(block):
+    """Return Σ w·own of a block, and if the cells of each row are of one row."""
+    return block.weights @ block.X[:, 0], bool(np.all(block.X[:, 1] % 7 == block.y))
+
+
+@pytest.mark.parametrize("kind", ["frame", "array"])
+def test_rows_without_an_order_stay_together(client, kind):
+    frame = dd.from_map(unordered, range(2), meta=unordered(0)[:0])
+    if kind == "frame":
+        tables = frame[["own", "row"]], frame["y"], frame["person"]
+    else:
+        rows = frame.to_dask_array()
+        tables = rows[:, :2], rows[:, 2], rows[:, 3]
+    table = open_table(*tables)
+    parts = [result for _, result in table.engine.map(weighted, table.parts)]
+    assert all(together for _, together in parts)
+    assert sum(own for own, _ in parts) == pytest.approx(1.0, rel=1e-6)
+
+
+def test_rows_without_an_order_that_are_read_apart_are_refused(client):
+    frame = dd.from_map(unordered, range(2), meta=unordered(0)[:0])
+    X, y = frame[["own", "row"]].to_dask_array(), frame["y"].to_dask_array()
+    with pytest.raises(PrivacyError, match="from one dataframe"):
+        open_table(X, y)
 
 
 def test_rows_that_cannot_be_read_again_stop_the_fit(data, client):

@@ -400,6 +400,10 @@ def test_importing_discreet_imports_neither_library():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def _targets(block):
+    return block.y
+
+
 class TestSchemas:
     """Files and frames that a schema encodes on the workers."""
 
@@ -421,19 +425,28 @@ class TestSchemas:
         data = folder if kind == "files" else dd.read_parquet(folder)
         X, y, _ = engine_module.open(data, schema)
         assert X.shape == (2000, schema.width)
-        model = quiet_fit(logistic(classes=[0, 1]), X, y)
-        whole = schema.open(folder)
-        alone = quiet_fit(logistic(classes=[0, 1]), whole.X, (whole.y == "yes").astype(int))
+        model = quiet_fit(logistic(), X, y)
+        alone = quiet_fit(logistic(), *schema.open(folder)[:2])
         np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-9)
+
+    def test_targets_are_those_of_schema_open(self, visits):
+        folder, schema = visits
+        X, _, _ = engine_module.open(folder, schema)
+        found = np.concatenate([y for _, y in sorted(X.engine.map(_targets, X.parts))])
+        whole = schema.open(folder).y
+        np.testing.assert_array_equal(found, whole)
+        assert found.dtype == whole.dtype
+        X, _, _ = engine_module.open(folder, schema, labels=False)
+        found = np.concatenate([y for _, y in sorted(X.engine.map(_targets, X.parts))])
+        np.testing.assert_array_equal(np.array(schema.target.labels)[found], whole)
 
     @pytest.mark.parametrize("features", ["additive", "kernel"])
     def test_features_are_made_on_the_workers(self, visits, features):
         folder, schema = visits
-        settings = {"classes": [0, 1], "features": features, "numeric": schema.numeric}
+        settings = {"features": features, "numeric": schema.numeric}
         X, y, _ = engine_module.open(folder, schema)
         model = quiet_fit(logistic(**settings), X, y)
-        whole = schema.open(folder)
-        alone = quiet_fit(logistic(**settings), whole.X, (whole.y == "yes").astype(int))
+        alone = quiet_fit(logistic(**settings), *schema.open(folder)[:2])
         assert model.coef_.shape[1] > schema.width
         np.testing.assert_allclose(model.coef_, alone.coef_, rtol=1e-9)
 

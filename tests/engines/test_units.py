@@ -1,7 +1,9 @@
 """People whose rows are in several blocks on workers: each counts once."""
 
+import datetime
 import warnings
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -24,6 +26,9 @@ dd = pytest.importorskip("dask.dataframe")
 N, D = 2400, 3
 NAMES = ["a", "b", "c"]
 KEY = bytes(32)
+NOON = np.array(["2020-01-05T12", "2020-07-05T12"], dtype="datetime64[ns]")
+UTC = datetime.UTC
+ZONE = datetime.timezone(datetime.timedelta(hours=-5))
 
 
 @pytest.fixture(scope="module")
@@ -100,9 +105,8 @@ class TestAgreement:
         target = Target("y", classes=["no", "yes"])
         schema = Schema({name: Numeric(-4, 4) for name in NAMES}, target, unit="person")
         blocks, targets, groups = engine_module.open(tmp_path, schema)
-        found = fit(blocks, targets, groups)
-        whole = schema.open(tmp_path)
-        alone = fit(whole.X, (whole.y == "yes").astype(int), whole.groups)
+        found = fit(blocks, targets, groups, classes=["no", "yes"])
+        alone = fit(*schema.open(tmp_path), classes=["no", "yes"])
         np.testing.assert_allclose(found.coef_, alone.coef_, rtol=1e-9)
         with pytest.raises(TypeError, match="third that was opened"):
             fit(blocks, targets)
@@ -132,10 +136,45 @@ class TestWeights:
         ]
 
     def test_ids_are_compared_by_value_within_a_kind(self):
-        of = lambda *ids: UnitsOfBlock.named(np.arange(len(ids)), ids, KEY).hashes  # noqa: E731
-        np.testing.assert_array_equal(of(1, True, 10**20), of(1.0, 1, 10**20))
+        of = lambda *ids: UnitsOfBlock.of(list(ids), len(ids), KEY).hashes  # noqa: E731
+        np.testing.assert_array_equal(of(1, 10**20), of(1.0, 10**20))
+        assert of(1) == of(True) == of(np.int8(1)) == of(Decimal(1))
         assert len(np.unique(of(1, 1.5, 2**53, 2**53 + 1))) == 4
-        assert of("a") != UnitsOfBlock.named(np.arange(1), ["a"], bytes(31) + b"1").hashes
+        assert of("a") != UnitsOfBlock.of(["a"], 1, bytes(31) + b"1").hashes
+
+    @pytest.mark.parametrize(
+        "ways",
+        [
+            (["1", "x"], ["1.0", "x "], [" 01", "x"]),
+            (pd.Series(["1", "x"]), np.array(["1e0", "x"]), pd.Series(["1.", "x"], dtype=object)),
+            (NOON.astype("M8[us]"), NOON, pd.Series(NOON), NOON.astype("M8[s]").tolist()),
+            (
+                pd.Series(NOON).dt.tz_localize("UTC"),
+                pd.Series(NOON).dt.tz_localize("UTC").dt.tz_convert("Asia/Tokyo"),
+                [at.replace(tzinfo=UTC).astimezone(ZONE) for at in NOON.astype("M8[us]").tolist()],
+            ),
+        ],
+        ids=["texts", "arrays of texts", "precisions", "zones"],
+    )
+    def test_ids_that_are_written_differently_in_blocks_are_one_person(self, ways):
+        blocks = [block_of(ids) for ids in ways]
+        totals = Totals.of(sizes_of("t", block) for block in blocks)
+        assert totals.count == 2
+        assert totals.rows.tolist() == [len(ways)] * 2
+        for block in blocks:
+            assert weighed(totals, block).weights.tolist() == [1 / len(ways)] * 2
+
+    def test_one_person_of_a_csv_file_with_two_texts(self, tmp_path):
+        """Pandas writes 1 as 1.0 as soon as one id is missing, in one file and not in another."""
+        (tmp_path / "0.csv").write_text("a,y,person\n0.1,no,1\n0.2,yes,2\n")
+        (tmp_path / "1.csv").write_text("a,y,person\n0.3,no,1.0\n0.4,yes,3.0\n")
+        target = Target("y", classes=["no", "yes"])
+        schema = Schema({"a": Numeric(0, 1)}, target, unit="person")
+        table, _, _ = engine_module.open(tmp_path, schema)
+        table = table.by_units()
+        assert table.shape[0] == 3
+        weights = [w.tolist() for _, w in sorted(table.engine.map(_weights, table.parts))]
+        assert weights == [[0.5, 1.0], [0.5, 1.0]]
 
 
 def _weights(block):
@@ -144,7 +183,7 @@ def _weights(block):
 
 def block_of(ids, id=0):
     n = len(ids)
-    units = UnitsOfBlock.of(list(ids), n, KEY)
+    units = UnitsOfBlock.of(list(ids) if isinstance(ids, str) else ids, n, KEY)
     return Block(id, np.zeros((n, 1)), np.zeros(n), units=units)
 
 
@@ -177,6 +216,9 @@ class TestFaults:
             Totals.of(sizes_of("t", block_of([id])) for id in (1, "1"))
         with pytest.raises(ValueError, match="mixes kinds of ids"):
             block_of([1, "1"])
+        zoned = pd.Series(NOON).dt.tz_localize("UTC")
+        with pytest.raises(ValueError, match="with and without a time zone"):
+            Totals.of(sizes_of("t", block_of(ids)) for ids in (NOON, zoned))
 
     def test_bad_groups_are_refused(self, data):
         X, y, ids = data

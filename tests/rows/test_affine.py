@@ -132,6 +132,22 @@ def hard_rows(move):
     return np.array(rows)
 
 
+FAR = AffineMap.to_norm(2.0, D).scaled(0.5).shifted(100.0 * np.eye(D)[0])
+
+
+@pytest.mark.parametrize("name", [*MOVES, "far", "far, turned"])
+def test_the_bound_of_a_map_covers_its_offset(name):
+    """No row that was moved is longer, even one that lies opposite to the offset."""
+    move = (MOVES | {"far": FAR, "far, turned": FAR.rotated(MATRIX)})[name]
+    matrix = np.diag(move.linear) if move.is_diagonal else move.linear
+    largest = np.linalg.svd(matrix / move.units)[2][0]
+    towards = -(matrix / move.units).T @ move.offset
+    ends = np.array([largest, -largest, towards / np.linalg.norm(towards)])
+    lengths = np.linalg.norm(written(move.row_norm * ends / move.units, move), axis=1)
+    assert (lengths >= np.linalg.norm(move.offset)).any()
+    assert lengths.max() <= move.bound
+
+
 @pytest.mark.parametrize("layout", ["C", "csr"])
 def test_lengths_are_upper_bounds(move, layout):
     X = hard_rows(move)

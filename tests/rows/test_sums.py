@@ -167,6 +167,20 @@ def test_rows_beyond_the_nearest_cache_have_their_own_numbers(dtype, intercept):
         np.testing.assert_allclose(found.values, expected, rtol=1e-9, atol=1e-9 * n)
 
 
+@pytest.mark.parametrize("loss", [Logistic(), Hinge()], ids=str)
+def test_a_line_is_remembered_by_its_whole_direction(small_table, loss):
+    """Directions that differ in one entry, whichever it is, are two lines."""
+    rows = as_rows(*small_table)
+    weights, direction = vectors(rows)
+    for changed in range(rows.n_parameters):
+        rows.line_losses(weights, direction, STEPS, loss, 3.0)
+        other = direction.copy()
+        other[changed] += 1.0
+        found = rows.line_losses(weights, other, STEPS, loss, 3.0).values
+        fresh = as_rows(*small_table).line_losses(weights, other, STEPS, loss, 3.0).values
+        np.testing.assert_array_equal(found, fresh)
+
+
 def test_memory_of_the_caller_is_not_remembered(small_table):
     rows = as_rows(*small_table)
     weights, _ = vectors(rows)

@@ -45,6 +45,8 @@ IDS = {
     "tuples": [("a", 1), ("b", 1), ("a", True), ("c", 2), ("c", 2), ("c", 2.0), ("b", 1), ("d", 3)],
     "uuids": [uuid.UUID(int=k) for k in (5, 4, 5, 7, 7, 7, 4, 1)],
     "days": [datetime.date(2020, 1, k) for k in (5, 4, 5, 7, 7, 7, 4, 1)],
+    "texts of numbers": ["1", "-2", "1.0", "30", "3e1", " 30.", "-02.00", "0.5"],
+    "numpy texts": np.array(["1", "x", "+1", "10", "1e1", "0010", "x ", "1_0"]),
 }
 
 
@@ -60,6 +62,10 @@ def test_equal_ids_are_one_unit(kind):
     assert sorted(np.unique(units.codes)) == [0, 1, 2, 3]
     assert partition(units.codes) == partition(CODES)
     assert units.codes.dtype == np.int32
+
+
+NOON = datetime.datetime(2020, 1, 5, 12)
+UTC = datetime.UTC
 
 
 def test_data_frames_and_series_have_ids():
@@ -100,6 +106,8 @@ MIXED = [
     [("a", 1), ("a", "1")] * 4,
     [uuid.UUID(int=1), str(uuid.UUID(int=1))] * 4,
     [(1,), 1] * 4,
+    [NOON, NOON.replace(tzinfo=UTC)] * 4,
+    [("a", NOON), ("a", NOON.replace(tzinfo=UTC))] * 4,
 ]
 
 

@@ -51,6 +51,25 @@ class TestNumeric:
         expected = [0, (s(4) - s(1)) / span, s(4) / span, (s(4) + s(25)) / span, 1]
         assert np.ravel(found) == pytest.approx(expected, rel=1e-12)
 
+    @pytest.mark.parametrize("scale", ["sqrt", "log"])
+    @pytest.mark.parametrize("dtype", ["float32", "float64"])
+    @pytest.mark.parametrize("sparse", [False, True])
+    def test_rounding_does_not_leave_the_interval(self, monkeypatch, scale, dtype, sparse):
+        """A library's logarithm of many numbers may differ from its logarithm of two."""
+        exact = Numeric.scaled
+
+        def rounded(self, values):
+            found = exact(self, values)
+            return found if found.size == 2 else found * (1 + 2.0**-20)
+
+        monkeypatch.setattr(Numeric, "scaled", rounded)
+        column = Numeric(-4, 100, scale=scale)
+        cells = pa.array([-4.0, -3.0, 100.0, 99.0, 1e9, -1e9])
+        made = Encoder(Schema({"x": column}), sparse, dtype).encode({"x": cells})
+        found = np.ravel(made.toarray() if sparse else made)
+        assert found.min() == 0.0
+        assert found.max() == 1.0
+
     def test_missing_has_a_column_of_its_own(self):
         cells = pa.array([5.0, None, math.nan])
         assert encode(Numeric(0, 10, missing=True), cells) == [[0.5, 0], [0, 1], [0, 1]]

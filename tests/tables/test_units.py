@@ -96,6 +96,48 @@ def test_numbers_of_different_width_are_one_id_and_texts_beside_numbers_are_refu
         schema.open(tmp_path)
 
 
+def test_texts_of_one_number_are_one_id(tmp_path: Path) -> None:
+    """Within a file, in several files, and in passes of a draft."""
+    schema = Schema({"age": Numeric(0, 9)}, SCHEMA.target, unit="id")
+    path = write(tmp_path / "0.csv", "age,id,paid\n1,1,no\n2,2,yes\n3,1.0,no\n")
+    assert schema.open(path).groups.tolist() == [0, 1, 0]
+    write(tmp_path / "1.csv", "age,id,paid\n4,2.0,no\n5,01,yes\n6, 1 ,no\n7,x1,no\n")
+    assert schema.open(tmp_path).groups.tolist() == [0, 1, 0, 1, 0, 0, 2]
+    each = OneRowEach(IdCodes("id", ()))
+    each.choose([pa.array(["1", "2"]), pa.array(["1.0", "3"])], Bits(0))
+    assert each.count == 3
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        [pa.timestamp("us"), pa.timestamp("ns"), pa.timestamp("s")],
+        [pa.timestamp("us", "UTC"), pa.timestamp("ns", "Asia/Tokyo"), pa.timestamp("ms", "-05:00")],
+        [pa.timestamp("us"), pa.date32(), pa.date64()],
+    ],
+    ids=["precisions", "zones", "dates"],
+)
+def test_equal_instants_of_several_types_are_one_id(kinds: list[pa.DataType]) -> None:
+    codes = IdCodes("id", ())
+    days = pa.array([18_000, 18_001], pa.date32())
+    for kind in kinds:
+        cells = days.cast(pa.timestamp("ns")) if pa.types.is_timestamp(kind) else days
+        if pa.types.is_timestamp(kind) and kind.tz is not None:
+            cells = cells.cast(pa.timestamp("ns", kind.tz))
+        assert codes.codes(cells.cast(kind)).tolist() == [0, 1]
+
+
+def test_times_with_and_without_a_zone_are_refused(tmp_path: Path) -> None:
+    schema = Schema({"age": Numeric(0, 9)}, SCHEMA.target, unit="id")
+    for name, kind in (("a", pa.timestamp("us")), ("b", pa.timestamp("us", "UTC"))):
+        ids = pa.array([10**15, 10**15 + 1], kind)
+        table = pa.table({"age": [1.0, 2.0], "paid": ["no", "yes"], "id": ids})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    with pytest.raises(TableError, match=r"column 'id': .*with and without a time zone") as caught:
+        schema.open(tmp_path)
+    assert "2001" not in str(caught.value)
+
+
 SECRET = "81726354"
 
 

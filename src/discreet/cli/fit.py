@@ -161,7 +161,7 @@ def fit(
             if cluster:
                 from discreet.engines import dask
 
-                X, y, groups = dask.open(files, table)
+                X, y, groups = dask.open(files, table, labels=False)
             else:
                 places: Any = {"memory": memory, "folder": temp_folder}
                 X, y, groups = read(files, table, progress=bar, **places)

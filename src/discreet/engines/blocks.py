@@ -110,14 +110,23 @@ class Marks:
     key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     _known: dict[int, bytes] = field(default_factory=dict, repr=False)
 
-    def open(self, answers: Iterable[Answer]) -> dict[int, Any]:
+    def open(self, answers: Iterable[Answer], again: Iterable[Answer] = ()) -> dict[int, Any]:
         """Take down the blocks that have rows; return the results of all, by id.
 
-        Blocks that have rows are known by their ids' rank among these from now on.
+        Blocks that have rows are known by their ids' rank among these from now on. If blocks were
+        read twice, ``again`` has the answers of the second reading; other marks are refused.
         """
         found = sorted(_sound(answers), key=lambda answer: answer.id)
         if len({answer.id for answer in found}) < len(found):
             raise PrivacyError("A block of rows was returned twice; nothing was released.")
+        second = sorted(_sound(again), key=lambda answer: answer.id)
+        if second and [each[:2] for each in second] != [each[:2] for each in found]:
+            raise PrivacyError(
+                "X, y and groups are read one by one, and a second reading gave other rows, or the "
+                "same rows in another order: it is not known which target belongs to which row. "
+                "Nothing was charged. Take X, y and groups from one dataframe, which is read once, "
+                "or store the table first, as Parquet say."
+            )
         filled = [answer for answer in found if answer.result]
         self._known = {id: answer.mark for id, answer in enumerate(filled)}
         return {answer.id: answer.result for answer in found}

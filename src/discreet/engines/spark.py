@@ -71,6 +71,7 @@ def open(
     *,
     dtype: str = "float32",
     sparse: bool | Literal["auto"] = "auto",
+    labels: bool = True,
     block_rows: int = 2**17,
 ) -> Opened:
     """Encode a Spark dataframe by a schema into blocks of rows that Spark caches.
@@ -82,8 +83,8 @@ def open(
         rows in the same order, as it does from files; otherwise a fit may be refused.
     schema : Schema
         Content of the columns, and their encoding; it names the target.
-    dtype, sparse
-        As in `discreet.tables.read`.
+    dtype, sparse, labels
+        As in `discreet.engines.dask.open`.
     block_rows : int
         Rows of a block: between this and twice this many, the last of a partition fewer.
 
@@ -103,13 +104,15 @@ def open(
     names = [*schema.used, schema.target.column, *(() if schema.unit is None else [schema.unit])]
     if absent := [name for name in names if name not in frame.columns]:
         raise ValueError(f"the table has no column {', '.join(map(repr, absent))}.")
-    encode = partial(_blocks, encoder, marks.key, block_rows)
+    encode = partial(_blocks, encoder, marks.key, labels, block_rows)
     cached = frame.select(*(f"`{name}`" for name in names)).mapInArrow(encode, "block binary")
     engine = SparkEngine(cached.persist(), marks)
     return opened(engine, "Spark", *engine.open(), schema, dtype)
 
 
-def _blocks(encoder: Encoder, key: bytes, height: int, batches: Iterable[Any]) -> Iterator[Any]:
+def _blocks(
+    encoder: Encoder, key: bytes, labels: bool, height: int, batches: Iterable[Any]
+) -> Iterator[Any]:
     """Encode the records of one of Spark's partitions, on a worker: a binary cell per block."""
     from pyspark import TaskContext
 
@@ -122,29 +125,32 @@ def _blocks(encoder: Encoder, key: bytes, height: int, batches: Iterable[Any]) -
             waiting.append(dict(zip(part.schema.names, part.columns, strict=True)))
             count += part.num_rows
             if count >= height:
-                yield _cell(_block(first + number, key, encoder, waiting))
+                yield _cell(_block(first + number, key, encoder, labels, waiting))
                 waiting, count, number = [], 0, number + 1
     if count:
-        yield _cell(_block(first + number, key, encoder, waiting))
+        yield _cell(_block(first + number, key, encoder, labels, waiting))
 
 
-def _block(id: int, key: bytes, encoder: Encoder, batches: list[dict[str, Any]]) -> Held:
+def _block(
+    id: int, key: bytes, encoder: Encoder, labels: bool, batches: list[dict[str, Any]]
+) -> Held:
     def make() -> Block:
         schema = encoder.schema
         assert schema.target is not None  # checked by `open`
         rows = GrowingRows(schema.width, sparse=encoder.sparse, dtype=encoder.dtype)
-        targets: GrowingArray | None = None
+        targets = GrowingArray(encoder.target_dtype(labels))
+        texts = np.array(schema.target.labels)
         ids = None if schema.unit is None else IdCodes(schema.unit, schema.file.missing)
         codes = GrowingArray(np.int32)
         for batch in batches:
             y = encoder.encode_target(batch.pop(schema.target.column))
             if ids is not None:
                 codes.append(ids.codes(batch.pop(ids.column)))
-            targets = GrowingArray(y.dtype) if targets is None else targets
-            targets.append(y)
+            targets.append(texts[y] if labels and schema.target.is_classification else y)
             rows.append(encoder.encode(batch))
-        assert targets is not None  # there is a batch
-        units = None if ids is None else UnitsOfBlock.named(codes.finish(), ids.values, key)
+        units = (
+            None if ids is None else UnitsOfBlock.named(codes.finish(), ids.kind, ids.values, key)
+        )
         return Block(id, rows.finish(), targets.finish(), units=units)
 
     return Held.read(id, key, make)

@@ -3,18 +3,16 @@
 Each privacy unit counts once, and no id leaves a worker. A worker keeps, for each block, the unit
 of each row as a number and a keyed hash of each unit's id. The client gets hashes with numbers of
 rows, adds up those of units that have rows in several blocks, and sends their totals back; a worker
-gives each row of a unit of m rows the weight 1/m. Proof: docs/proofs/partitions.md, part 7.
+gives each row of a unit of m rows the weight 1/m. Proof: docs/proofs/partitions.md, part 8.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from functools import partial
-from numbers import Number
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -22,9 +20,9 @@ from numpy.typing import NDArray
 
 from discreet.engines.blocks import Part
 from discreet.errors import PrivacyError
+from discreet.ids import MIXED, compared
 from discreet.rows import Units
 from discreet.rows.partitions import Block, Engine, PartitionedRows, partitioned_rows
-from discreet.rows.units import MIXED
 
 Rule = Callable[[NDArray[Any]], NDArray[Any]]  # can be pickled: from targets of rows to others
 
@@ -154,22 +152,26 @@ class UnitsOfBlock(NamedTuple):
     @classmethod
     def of(cls, ids: Any, n_rows: int, key: bytes) -> Self:
         """Return the units that ids name, one for each row."""
-        found, values = Units.of(ids, n_rows), ids if isinstance(ids, list) else ids.tolist()
+        found = Units.of(ids, n_rows)
         first = np.zeros(found.count, dtype=np.intp)
         first[found.codes[::-1]] = np.arange(n_rows - 1, -1, -1)
-        return cls.named(found.codes, [values[at] for at in first.tolist()], key)
+        names = [compared(value) for value in _picked(ids, first)]
+        if len({name.kind for name in names}) > 1:
+            raise ValueError(f"groups {MIXED}")
+        kind = names[0].kind if names else ""
+        return cls.named(found.codes, kind, [name.value for name in names], key)
 
     @classmethod
-    def named(cls, codes: NDArray[Any], ids: Sequence[Any], key: bytes) -> Self:
-        """Return the units that have these numbers and, in their order, these ids."""
-        named = [_named(value) for value in ids]
-        if len({kind for kind, _ in named}) > 1:
-            raise ValueError(MIXED)
+    def named(
+        cls, codes: NDArray[Any], kind: Hashable, ids: Iterable[Hashable], key: bytes
+    ) -> Self:
+        """Return the units that have these numbers and, in their order, these compared ids."""
         made = b"".join(
-            hashlib.blake2b(text, key=key, digest_size=_HASH.itemsize).digest() for _, text in named
+            hashlib.blake2b(_bytes(kind, value), key=key, digest_size=_HASH.itemsize).digest()
+            for value in ids
         )
-        kind = named[0][0] if named else ""
-        return cls(codes.astype(np.int32, copy=False), np.frombuffer(made, dtype=_HASH), kind)
+        hashes = np.frombuffer(made, dtype=_HASH)
+        return cls(codes.astype(np.int32, copy=False), hashes, str(kind))
 
 
 class Sizes(NamedTuple):
@@ -194,7 +196,7 @@ class Totals:
         """Add up what all blocks told, one answer each."""
         answers = list(found)
         if len({answer.kind for answer in answers}) > 1:
-            raise ValueError(MIXED)
+            raise ValueError(f"groups {MIXED}")
         hashes, places = np.unique(
             np.concatenate([answer.hashes for answer in answers]), return_inverse=True
         )
@@ -220,16 +222,25 @@ def weighed(totals: Totals, block: Block) -> Block:
     return block._replace(weights=(1.0 / rows)[codes], units=None)
 
 
-def _named(value: Any) -> tuple[str, bytes]:
-    """Return the kind of an id and a text that equal ids of one kind share."""
-    if isinstance(value, str):
-        return "text", value.encode("utf-8", "surrogatepass")
-    if isinstance(value, Number) and not isinstance(value, complex):
-        real: Any = value
-        whole = int(real)
-        return "number", str(whole if whole == real else repr(float(real))).encode()
-    if isinstance(value, bytes):
-        return "bytes", value
-    if isinstance(value, date):  # and time
-        return type(value).__name__, value.isoformat().encode()
+def _picked(ids: Any, at: NDArray[np.intp]) -> list[Any]:
+    """Return the ids at some places as objects; times of NumPy stay what they are."""
+    if isinstance(ids, list):
+        return [ids[place] for place in at.tolist()]
+    picked = ids.iloc[at] if hasattr(ids, "iloc") else ids[at]
+    if isinstance(picked, np.ndarray) and picked.dtype.kind == "M":
+        return list(picked)
+    return list(picked.tolist())
+
+
+def _bytes(kind: Hashable, value: Any) -> bytes:
+    """Return bytes that compared ids of one kind share if they are equal."""
+    if kind == "text":
+        return bytes(value.encode("utf-8", "surrogatepass"))
+    if kind == "number" and not isinstance(value, complex):
+        whole = int(value)
+        return str(whole if whole == value else repr(float(value))).encode()
+    if kind == "bytes":
+        return bytes(value)
+    if kind in ("time", "time with a zone"):
+        return str(value).encode()
     raise ValueError("ids of rows on workers must be numbers, texts or dates.")

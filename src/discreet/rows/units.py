@@ -7,10 +7,8 @@ for single rows. Proof: docs/proofs/unit.md.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from numbers import Number
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.core.bits import Bits
 from discreet.errors import PrivacyError
+from discreet.ids import MIXED, compared
 from discreet.rows.bounds import UNIT_ROUNDOFF, WEIGHT_STEPS
 from discreet.validate import FloatArray, integer
 
@@ -80,8 +79,9 @@ class Units:
     def of(cls, ids: Any, n_rows: int) -> Self:
         """Return the units that ids name, one id per row; equal ids are one unit.
 
-        Ids are hashable values of one kind: an id that appears as 1 and as "1" would be two units,
-        so numbers and texts together are refused, and so are missing ids. Messages show no id.
+        Ids are hashable values of one kind, compared by `discreet.ids.compared`. An id that appears
+        as 1 and as "1" would be two units, so numbers and texts together are refused, and so are
+        missing ids. Messages show no id.
         """
         values = _one_per_row(ids, n_rows)
         codes, count = _coded(values)
@@ -171,11 +171,6 @@ def _one_per_row(ids: Any, n_rows: int) -> NDArray[Any]:
     return values
 
 
-MIXED = (
-    "groups mixes kinds of ids, such as numbers and texts: an id that appears as 1 and as '1' "
-    "would count as two people. Convert all ids to one type, for example to text."
-)
-
 _MISSING = (
     "groups has missing ids (None, NaN or NaT): it is not known whose rows these are. Leave these "
     "rows out, or give each an id of its own if they belong to different people."
@@ -208,14 +203,20 @@ def _coded(values: NDArray[Any]) -> tuple[NDArray[Any], int]:
 def _coded_objects(values: list[Any]) -> tuple[NDArray[Any], int]:
     """Return the same for hashable objects, numbered in the order of their first appearance."""
     try:
-        numbers: dict[Hashable, int] = dict(zip(dict.fromkeys(values), itertools.count()))
+        distinct = dict.fromkeys(values)
     except TypeError:
         raise ValueError("groups must be hashable ids, such as numbers or texts.") from None
-    if any(_is_missing(value) for value in numbers):
+    if any(_is_missing(value) for value in distinct):
         raise ValueError(_MISSING)
-    if len({_family(value) for value in numbers}) > 1:
-        raise ValueError(MIXED)
-    codes = np.fromiter((numbers[value] for value in values), dtype=np.int64, count=len(values))
+    kinds: set[Hashable] = set()
+    numbers: dict[Hashable, int] = {}
+    for value in distinct:
+        kind, own = compared(value)
+        kinds.add(kind)
+        distinct[value] = numbers.setdefault(own, len(numbers))
+    if len(kinds) > 1:
+        raise ValueError(f"groups {MIXED}")
+    codes = np.fromiter((distinct[value] for value in values), dtype=np.int64, count=len(values))
     return codes, len(numbers)
 
 
@@ -225,15 +226,3 @@ def _is_missing(value: Any) -> bool:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return bool(value != value)  # NaN
-
-
-def _family(value: Any) -> Any:
-    """Return the kind of an id: values of different kinds are never equal."""
-    if isinstance(value, tuple):
-        return ("tuple", *(_family(entry) for entry in value))
-    if isinstance(value, Number | np.bool_):
-        return "number"
-    for kind in (str, bytes):
-        if isinstance(value, kind):
-            return kind.__name__
-    return type(value).__name__

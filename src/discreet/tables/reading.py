@@ -1,8 +1,8 @@
 """Reading sources as Arrow columns and as encoded rows, block by block.
 
 A source is never in memory as a whole: while one block is encoded, the next is read. Ids of the
-unit's column become small numbers: equal ids get the same, in whatever block or file they are. Ids
-of numbers are compared by value, texts without the spaces around them. No message shows an id.
+unit's column become small numbers: equal ids get the same, in whatever block or file they are
+(`discreet.ids`). No message shows an id.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from discreet.core.bits import Bits
 from discreet.errors import TableError
+from discreet.ids import MIXED, compared
 from discreet.tables.arrays import GrowingArray, GrowingRows, memory_limit
 from discreet.tables.cells import arrow, as_number, guarded, plain_array
 from discreet.tables.encoding import Encoder
@@ -279,6 +280,7 @@ class IdCodes:
         self.column, self._where = column, f"column {column!r}"
         self._missing = {as_number(text) for text in markers} - {None}
         self._numbers: dict[Hashable, int] = {}
+        self.kind: Hashable = ""
 
     @property
     def count(self) -> int:
@@ -287,11 +289,11 @@ class IdCodes:
 
     @property
     def values(self) -> list[Hashable]:
-        """The ids, in the order of their numbers."""
+        """The ids as they are compared, in the order of their numbers; all are of one ``kind``."""
         return list(self._numbers)
 
     def codes(self, cells: Any) -> NDArray[np.int32]:
-        """Return the number of each cell's id; refuse missing ids."""
+        """Return the number of each cell's id; refuse missing ids, and ids of another kind."""
         pa = arrow()
         array = plain_array(cells)
         if pa.types.is_null(array.type):
@@ -312,7 +314,11 @@ class IdCodes:
             value = distinct[at]
             if value is None or value != value or value in self._missing:
                 self._refuse()
-            found[at] = numbers.setdefault(value, len(numbers))
+            kind, own = compared(value)
+            if kind != (self.kind or kind):
+                raise TableError(f"{self._where}: {MIXED}")
+            self.kind = kind
+            found[at] = numbers.setdefault(own, len(numbers))
         return np.asarray(found[indices])
 
     def _refuse(self) -> None:

@@ -1,0 +1,48 @@
+"""Blocks of records that Spark hands to a worker; no Spark is needed to make one."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from discreet.engines import spark as engine_module
+from discreet.engines.blocks import Held
+from discreet.tables import Numeric, Schema, Target
+from discreet.tables.encoding import Encoder
+
+N = 500
+SCHEMA = Schema({"age": Numeric(0, 100)}, Target("paid", ["no", "yes"]), unit="person")
+
+
+@pytest.fixture
+def records():
+    rng = np.random.default_rng(0)
+    paid = rng.choice(["no", "yes"], N)
+    return pd.DataFrame({"age": rng.uniform(0, 100, N), "paid": paid, "person": np.arange(N)})
+
+
+def made(records, labels=True):
+    """Make a block of two batches."""
+    parts = (records[:200], records[200:])
+    batches = [{name: pa.array(part[name]) for name in part} for part in parts]
+    return engine_module._block(3, b"key", Encoder(SCHEMA, False, "float32"), labels, batches)
+
+
+def test_a_block_can_be_stored_as_a_cell(records):
+    held = made(records)
+    cell = engine_module._cell(held)
+    again = pickle.loads(cell.column(0)[0].as_buffer())
+    assert isinstance(again, Held)
+    assert (again.id, again.mark, len(again.content.y)) == (3, held.mark, N)
+
+
+def test_a_block_is_what_schema_open_makes_of_the_same_records(records):
+    whole = SCHEMA.open(records)
+    block = made(records).content
+    np.testing.assert_array_equal(block.X, whole.X)
+    np.testing.assert_array_equal(block.y, whole.y)
+    np.testing.assert_array_equal(block.units.codes, whole.groups)
+    codes = made(records, labels=False).content.y
+    np.testing.assert_array_equal(np.array(SCHEMA.target.labels)[codes], whole.y)
