@@ -1,5 +1,6 @@
 """Faults: damaged, altered, old and unreachable ledgers give a clear error and lose nothing."""
 
+import contextlib
 import ctypes
 import json
 import os
@@ -370,6 +371,69 @@ def test_a_full_disk(tmp_path):
         assert Ledger(small / "visits.sqlite").verify().ok
     finally:
         libc.umount2(str(small).encode(), 2)
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts a small disk")
+@pytest.mark.parametrize("made_before", [True, False])
+def test_a_disk_that_was_full_before(tmp_path, made_before):
+    libc = ctypes.CDLL(None, use_errno=True)
+    small = tmp_path / "small"
+    small.mkdir()
+    if libc.mount(b"none", str(small).encode(), b"tmpfs", 0, b"size=500k") != 0:
+        pytest.skip("needs the right to mount")
+    try:
+        ledger = Ledger(small / "visits.sqlite")
+        if made_before:
+            charge(ledger.create("visits", LIMIT))
+        filler = os.open(small / "filler", os.O_WRONLY | os.O_CREAT)
+        with contextlib.suppress(OSError):
+            while os.write(filler, b"x" * 4096):
+                pass
+        os.close(filler)
+        words = r"disk is full.*Nothing was charged"
+        if made_before:
+            with pytest.raises(LedgerError, match=words):
+                charge(ledger.open("visits"))
+        else:
+            with pytest.raises(LedgerError, match=words):
+                ledger.create("visits", LIMIT)
+        (small / "filler").unlink()
+        if made_before:
+            assert ledger.open("visits").entries == 1
+            assert ledger.verify().ok
+        else:
+            assert list(small.iterdir()) == []
+    finally:
+        libc.umount2(str(small).encode(), 2)
+
+
+@pytest.mark.parametrize(
+    ("code", "free", "words"),
+    [
+        (sqlite3.SQLITE_FULL, 10**9, "the disk is full"),
+        (sqlite3.SQLITE_IOERR_SHMSIZE, 10**9, "the disk is full"),
+        (sqlite3.SQLITE_IOERR_WRITE, 1000, "the disk is full"),
+        (sqlite3.SQLITE_IOERR_WRITE, 10**9, "reading or writing failed"),
+    ],
+)
+def test_a_full_disk_is_called_full(path, visits, monkeypatch, code, free, words):
+    class Connection:
+        in_transaction = False
+
+        def execute(self, *_):
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = code
+            raise error
+
+        def close(self):
+            pass
+
+    usage = shutil.disk_usage(path.parent)._replace(free=free)
+    monkeypatch.setattr(sqlite.shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr(sqlite, "_connect", lambda *_: Connection())
+    with pytest.raises(LedgerError, match=f"{words}.*Nothing was charged"):
+        charge(visits)
 
 
 def test_a_busy_file_is_waited_for_and_then_an_error(path, visits, monkeypatch):

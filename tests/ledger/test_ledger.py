@@ -19,7 +19,7 @@ from discreet.solvers import GD
 
 LIMIT = Budget(3.0, 1e-6, "add_remove")
 FIT = Budget(0.5, 1e-6, "add_remove")
-HARD = 'Robert\'); DROP TABLE ledger_events;--\n"ü" 患者 %s ? \\'
+HARD = 'Robert\'); DROP TABLE ledger_events;-- "ü" 患者 %s ? \\'
 
 
 def charge(dataset, budget=FIT, measure="gdp"):
@@ -189,18 +189,60 @@ def test_a_fit_that_fails_before_it_reads_costs_nothing(visits):
 
 def test_names_and_purposes_are_stored_literally(place):
     dataset = Ledger(place, who=HARD).create(HARD, unit=HARD, unit_in_one_block=True)
-    block = dataset.add_block(HARD).noting(purpose=HARD, note=HARD)
+    lines = f"{HARD}\n\tsecond line"
+    block = dataset.add_block(HARD).noting(purpose=lines, note=HARD)
     block.add(epsilon=1.0)
     (again,) = Ledger(place).list()
     assert again.name == again.unit == HARD
     (record,) = again.records()
-    assert record["who"] == record["purpose"] == HARD
+    assert record["who"] == HARD
+    assert record["purpose"] == lines
     assert record["blocks"] == [HARD]
     assert record["settings"] == {"note": HARD}
     assert Ledger(place).verify().ok
     for bad in ("", "a\0b", "\ud800", 3, "x" * 201):
         with pytest.raises(ValueError, match="name"):
             Ledger(place).create(bad)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (" visits", "white space at its start or end"),
+        ("visits ", "white space at its start or end"),
+        ("my  visits", "two spaces"),
+        ("vis\u200bits", "U\\+200B"),  # zero-width space
+        ("vis\u00adits", "U\\+00AD"),  # soft hyphen
+        ("\ufeffvisits", "U\\+FEFF"),
+        ("my\u00a0visits", "U\\+00A0"),
+        ("my\u2003visits", "U\\+2003"),
+        ("my\tvisits", "U\\+0009"),
+        ("my\nvisits", "U\\+000A"),
+        ("my\u2028visits", "U\\+2028"),
+        ("my\u2029visits", "U\\+2029"),
+        ("vis\u3164its", "U\\+3164"),  # a letter that is shown as nothing
+        ("visits\ufe0f", "U\\+FE0F"),
+        ("cafe\u0301", "'café'"),  # as the one letter é
+        ("\u212bngstr\u00f6m", "'Ångström'"),
+    ],
+)
+def test_names_that_look_the_same_are_one_name(name, said):
+    ledger = Ledger()
+    visits = ledger.create("visits", LIMIT, unit="patient", unit_in_one_block=True)
+    for ask in (
+        lambda: ledger.create(name),
+        lambda: ledger.create("other", unit=name),
+        lambda: visits.add_block(name),
+        lambda: Ledger(who=name),
+        lambda: visits.add(rho=0.1, unit=name),
+    ):
+        with pytest.raises(ValueError, match=said) as refused:
+            ask()
+        assert "look the same" in str(refused.value)
+    assert [each.name for each in ledger.list()] == ["visits"]
+    for good in ("my visits", "café", "Ångström", "患者-2026_01 (all)"):
+        ledger.create(good)
+        ledger.open(good)
 
 
 def test_handles_survive_pickling(visits):

@@ -285,13 +285,14 @@ class Dataset:
         relation, unit
             Of the release; by default those of the data set.
         """
+        unit = self.unit if unit is None else checked_text("unit", unit)
         loss = loss_of(**mechanism) if loss is None else loss
         relation = self.settings.relation if relation is None else Relation(relation)
         epsilon, delta = float(loss.total), float(loss.delta)
         if loss.measure not in ("pure", "approximate"):  # shown at the limit's δ
             delta = (self.limit.delta if self.limit is not None else 0.0) or _USUAL_DELTA
             epsilon = Totals().plus(loss).at(delta)
-        kind, unit = "reserve" if planned else "add", self.unit if unit is None else unit
+        kind = "reserve" if planned else "add"
         return self._enter(kind, loss, Budget(epsilon, delta, relation), unit, entered=True)
 
     def _enter(
