@@ -21,6 +21,7 @@ from discreet import Ledger
 from discreet.core import Account, Budget
 from discreet.errors import BudgetExceeded, LedgerError
 from discreet.ledger import sqlite, store
+from discreet.ledger.losses import Totals
 
 LIMIT = Budget(3.0, 1e-6, "add_remove")
 FIT = Budget(0.5, 1e-6, "add_remove")
@@ -104,7 +105,7 @@ def forged(path, seq, change):
 @pytest.mark.parametrize(
     ("seq", "change"),
     [
-        (2, lambda body: body["totals"][""].update(rho="1/1000")),
+        (2, lambda body: body["totals"][""].update(gdp="1/1000")),
         (4, lambda body: body["charged"].update(total="1/1000000")),
         (4, lambda body: body.update(group=2)),
         (4, lambda body: body.update(blocks=[])),
@@ -115,6 +116,10 @@ def forged(path, seq, change):
         (1, lambda body: body["settings"]["limit"].update(squared_mu="3")),
         (1, lambda body: body["settings"]["limit"].update(whole_rho="3")),
         (1, lambda body: body["settings"]["limit"].update(delta="1/2")),
+        (1, lambda body: body["settings"]["limit"].update(zcdp_delta="-1/2", rho="0")),
+        (1, lambda body: body["settings"]["limit"]["mixed"][0].update(delta="1/2")),
+        (1, lambda body: body["settings"]["limit"]["mixed"][0].update(squared_mu="3")),
+        (1, lambda body: body["settings"]["limit"]["mixed"][0].update(epsilon="1/0")),
     ],
 )
 def test_sums_are_computed_anew_even_if_all_hashes_are(path, visits, seq, change, state_folder):
@@ -140,12 +145,24 @@ def test_an_overspending_entry_is_found(path, state_folder):
     assert (found.first_bad, found.problem) == (2, "it exceeds the limit.")
 
 
-@pytest.mark.parametrize("field", ["squared_mu", "rho", "whole_squared_mu", "whole_rho"])
-def test_limits_that_allow_more_than_they_state_are_found(path, state_folder, field):
+@pytest.mark.parametrize(
+    ("filter_", "field"),
+    [
+        (None, "squared_mu"),
+        (None, "rho"),
+        (None, "whole_squared_mu"),
+        (None, "whole_rho"),
+        (0, "squared_mu"),
+        (2, "squared_mu"),
+        (2, "epsilon"),
+    ],
+)
+def test_limits_that_allow_more_than_they_state_are_found(path, state_folder, filter_, field):
     Ledger(path).create("visits", LIMIT)
 
     def wider(body):
         limit = body["settings"]["limit"]
+        limit = limit if filter_ is None else limit["mixed"][filter_]
         limit[field] = str(Fraction(limit[field]) * Fraction(101, 100))
 
     forged(path, 1, wider)
@@ -495,9 +512,7 @@ def test_a_long_ledger_is_opened_and_checked_at_once(path):
                 "relation": "add_remove", "unit": "row", "epsilon": "0.01", "delta": "1e-6",
                 "entered": False, "details": {},
                 "totals": {"": {
-                    "entries": str(k + 1), "epsilon": "0", "squared_mu": str(totals),
-                    "rho": str(totals / 2), "delta": "0", "not_summed": str(k + 1),
-                    "not_gaussian": "0",
+                    **Totals().to_dict(), "entries": str(k + 1), "gdp": str(totals),
                 }},
             }  # fmt: skip
             body = visits.book.append(transaction, "reserve", "visits", content)

@@ -43,7 +43,7 @@ def create(
             help="You state: the data set is divided into blocks, and each unit lies in one.",
         ),
     ] = False,
-    gaussian_share: Annotated[float, Option(help="Share of δ for releases in Gaussian DP.")] = 0.75,
+    gaussian_share: Annotated[float, Option(help="Share of δ for releases in Gaussian DP.")] = 0.5,
     signing_key: SigningKey = None,
     as_json: options.AsJson = False,
 ) -> None:

@@ -1,10 +1,10 @@
 """Costs of releases, their totals, the limit they are held to, and the settings of a data set.
 
-A limit in (ε, δ) is kept by three filters at once: sums of ε and δ, Gaussian DP (the sum of μ²) and
-zCDP (the sum of ρ, with the δ of each entry added up apart). An entry is admitted if *one* filter
-admits everything so far and the entry. Which one it is may depend on results, which costs a part of
-δ for each way of counting. The very first entry, which cannot depend on results, may also take the
-whole limit. Proof: docs/proofs/ledger.md.
+A limit in (ε, δ) is kept by several filters at once: sums of ε and δ, Gaussian DP (the sum of μ²),
+zCDP (the sum of ρ, with the δ of each entry added up apart), and mixtures of the first two. An
+entry is admitted if *one* filter admits everything so far and the entry. Which one it is may depend
+on results, which costs a part of δ for each way of counting. The very first entry, which cannot
+depend on results, may also take the whole limit. Proof: docs/proofs/ledger.md.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
+from itertools import product
 from typing import Any, Self
+
+from scipy.optimize import minimize_scalar
 
 from discreet.accounting import conversions
 from discreet.accounting.budget import Budget, Measure, Relation
@@ -103,47 +106,70 @@ class Loss:
 
 @dataclass(frozen=True)
 class Totals:
-    """Exact sums over entries, in every measure that a filter adds up.
+    """Exact sums over entries, by the measure that each entry is known in.
 
-    ``epsilon`` sums the entries that are pure or (ε, δ), ``squared_mu`` those with a μ;
-    ``not_summed`` and ``not_gaussian`` count the others.
+    Attributes
+    ----------
+    entries
+        Number of entries.
+    pure, pure_squared_mu, pure_rho
+        Sums over pure entries: of ε, of the μ² and of the ρ that ε implies.
+    approximate, approximate_rho, delta
+        Sums over (ε, δ) entries: of ε, of the ρ that ε implies, and of δ.
+    gdp, zcdp
+        Sum of μ² over entries in Gaussian DP, and of ρ over entries in zCDP.
     """
 
     entries: int = 0
-    epsilon: Fraction = Fraction(0)
-    squared_mu: Fraction = Fraction(0)
-    rho: Fraction = Fraction(0)
+    pure: Fraction = Fraction(0)
+    pure_squared_mu: Fraction = Fraction(0)
+    pure_rho: Fraction = Fraction(0)
+    approximate: Fraction = Fraction(0)
+    approximate_rho: Fraction = Fraction(0)
     delta: Fraction = Fraction(0)
-    not_summed: int = 0
-    not_gaussian: int = 0
+    gdp: Fraction = Fraction(0)
+    zcdp: Fraction = Fraction(0)
 
     def plus(self, loss: Loss, sign: int = 1) -> Totals:
         """Return the totals with one more entry; with ``sign=-1`` without it."""
-        mu = loss.squared_mu
-        summed = loss.measure in ("pure", "approximate")
-        return Totals(
-            entries=self.entries + sign,
-            epsilon=self.epsilon + sign * (loss.total if summed else Fraction(0)),
-            squared_mu=self.squared_mu + sign * (Fraction(0) if mu is None else mu),
-            rho=self.rho + sign * loss.rho,
-            delta=self.delta + sign * loss.delta,
-            not_summed=self.not_summed + sign * (not summed),
-            not_gaussian=self.not_gaussian + sign * (mu is None),
-        )
+        added = {loss.measure: loss.total, "delta": loss.delta}
+        if loss.measure == "pure":
+            added["pure_squared_mu"] = loss.squared_mu or Fraction(0)
+            added["pure_rho"] = loss.rho
+        elif loss.measure == "approximate":
+            added["approximate_rho"] = loss.rho
+        sums = {name: getattr(self, name) + sign * value for name, value in added.items()}
+        return replace(self, entries=self.entries + sign, **sums)
+
+    @property
+    def rho(self) -> Fraction:
+        """ρ of all entries, without the δ of (ε, δ) entries."""
+        return self.pure_rho + self.approximate_rho + self.gdp / 2 + self.zcdp
 
     def at(self, delta: float) -> float:
-        """Return the ε of these totals at a δ: the least of all measures that cover them."""
-        if not self.entries:
-            return 0.0
-        found = [math.inf]
-        if not self.not_summed and self.delta <= delta:
-            found.append(conversions.round_up(self.epsilon))
-        if not self.not_gaussian and delta > 0:
-            found.append(conversions.epsilon_from_mu(root_up(self.squared_mu), delta))
-        rest = float(Fraction(delta) - self.delta) * (1 - 2.0**-50)
-        if rest > 0:
-            found.append(conversions.epsilon_from_rho(conversions.round_up(self.rho), rest))
-        return min(found)
+        """Return the ε of these totals at a δ: the least of all sound ways to add them up.
+
+        Pure entries are added up, or counted in Gaussian DP or in zCDP; (ε, δ) entries are added up
+        or counted in zCDP; entries in Gaussian DP are counted there or in zCDP. It is never above
+        Σε of entries that are (ε, δ)-DP with Σδ up to ``delta`` (but for rounding).
+        """
+        rest = Fraction(delta) - self.delta
+        if rest < 0:
+            return math.inf
+        ways = self._ways()
+        return min(_composed(epsilon, square, rho, rest) for epsilon, square, rho in ways)
+
+    def _ways(self) -> set[tuple[Fraction, ...]]:
+        """Return the sums of ε, μ² and ρ, for each way to count the entries."""
+        none = Fraction(0)
+        pure = ((self.pure, none, none), (none, self.pure_squared_mu, none))
+        ways = product(
+            (*pure, (none, none, self.pure_rho)),
+            ((self.approximate, none, none), (none, none, self.approximate_rho)),
+            ((none, self.gdp, none), (none, none, self.gdp / 2)),
+            ((none, none, self.zcdp),),
+        )
+        return {tuple(sum(sums, none) for sums in zip(*way, strict=True)) for way in ways}
 
     def to_dict(self) -> dict[str, str]:
         """Return the totals as texts of exact numbers."""
@@ -152,24 +178,71 @@ class Totals:
     @classmethod
     def from_dict(cls, data: dict[str, str]) -> Self:
         """Read what `to_dict` wrote."""
-        counts = {name: int(data[name]) for name in ("entries", "not_summed", "not_gaussian")}
-        sums = {name: Fraction(value) for name, value in data.items() if name not in counts}
-        return cls(**counts, **sums)  # type: ignore[arg-type]
+        sums = {name: Fraction(value) for name, value in data.items() if name != "entries"}
+        return cls(int(data["entries"]), **sums)
+
+
+def _composed(epsilon: Fraction, squared_mu: Fraction, rho: Fraction, delta: Fraction) -> float:
+    """Return the ε at δ of entries that are ε-DP, μ-GDP and ρ-zCDP, each part by itself."""
+    whole = min(float(_down(delta)), math.nextafter(1.0, 0.0))
+    mu = root_up(squared_mu)
+    rounded_rho = conversions.round_up(rho)
+
+    def with_parts(of_gaussian: float, of_zcdp: float) -> float:
+        if (squared_mu and of_gaussian <= 0) or (rho and of_zcdp <= 0):
+            return math.inf
+        gaussian = conversions.epsilon_from_mu(mu, of_gaussian) if squared_mu else 0.0
+        concentrated = conversions.epsilon_from_rho(rounded_rho, of_zcdp) if rho else 0.0
+        return conversions.round_up(epsilon + Fraction(gaussian) + Fraction(concentrated))
+
+    if not squared_mu or not rho:
+        return with_parts(whole, whole)
+
+    def divided(odds: float) -> float:  # the two parts are rounded down: together at most δ
+        shrunk = whole * (1 - 2.0**-50)
+        return with_parts(shrunk / (1 + math.exp(-odds)), shrunk / (1 + math.exp(odds)))
+
+    return float(minimize_scalar(divided, bounds=(-60.0, 60.0), options={"xatol": 1e-4}).fun)
+
+
+MIXED_SHARES = (Fraction(1, 8), Fraction(1, 4), Fraction(1, 2))
+"""Shares of the limit's ε for entries that are added up in a mixed filter, one filter each. Three
+cost no more δ than one, and leave 1.2 to 2.5 times the ε to fits after a small pure release."""
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A filter for pure and (ε, δ) entries that are added up, beside entries in Gaussian DP.
+
+    The sum of ε is at most ``epsilon``, and that of μ² at most ``squared_mu``, whose Gaussian DP
+    implies the rest of the limit's ε at ``delta``.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    squared_mu: Fraction
+
+    def holds(self, totals: Totals) -> bool:
+        """Return True if the filter admits all entries of these totals, their δ apart."""
+        added = totals.pure + totals.approximate
+        return not totals.zcdp and added <= self.epsilon and totals.gdp <= self.squared_mu
 
 
 @dataclass(frozen=True)
 class Limits:
-    """A limit in (ε, δ) as the totals of three filters; fixed when a data set is created.
+    """A limit in (ε, δ) as the totals of its filters; fixed when a data set is created.
 
     ``gaussian_delta`` and ``squared_mu`` are the part of δ of the Gaussian DP filter and its total
-    of μ², 0 if it has none; ``zcdp_delta`` and ``rho`` those of the zCDP filter; ``delta`` is the
-    part for the δ of entries known by (ε, δ) only. ``whole_squared_mu`` and ``whole_rho`` are at
-    all of δ, for a first entry that takes the whole limit.
+    of μ², 0 if it has none; ``zcdp_delta`` and ``rho`` those of the zCDP filter; ``mixed`` are the
+    mixed filters; ``delta`` is the part for the δ of entries known by (ε, δ) only.
+    ``whole_squared_mu`` and ``whole_rho`` are at all of δ, for a first entry that takes the whole
+    limit.
 
     Privacy
     -------
-    ``gaussian_delta + zcdp_delta + delta`` is at most δ. Entries that `admits` allows, each chosen
-    in view of the earlier ones, are (ε, δ)-DP together (docs/proofs/ledger.md).
+    ``gaussian_delta + zcdp_delta + delta`` and the δ of the mixed filters are together at most δ.
+    Entries that `admits` allows, each chosen in view of the earlier ones, are (ε, δ)-DP together
+    (docs/proofs/ledger.md).
     """
 
     budget: Budget
@@ -180,23 +253,47 @@ class Limits:
     delta: Fraction
     whole_squared_mu: Fraction
     whole_rho: Fraction
+    mixed: tuple[Mixed, ...]
 
     @classmethod
     def of(cls, budget: Budget, gaussian_share: float) -> Self:
-        """Divide δ: this share for Gaussian DP, half of the rest for ρ, half for entries' own δ."""
-        share = number("gaussian_share", gaussian_share, least=0.0, most=1.0)
-        of_gaussian = _down(Fraction(budget.delta) * Fraction(share))
-        half = (Fraction(budget.delta) - of_gaussian) / 2 if share < 1 else Fraction(0)
+        """Divide δ: a share s for Gaussian DP, s of the rest for the mixed filters.
+
+        What remains, (1 − s)² of δ, is for ρ and for the δ of entries, in halves.
+        """
+        share = Fraction(number("gaussian_share", gaussian_share, least=0.0, most=1.0))
+        whole = Fraction(budget.delta)
+        of_gaussian = _down(whole * share)
+        of_mixed = _down(whole * share * (1 - share) / len(MIXED_SHARES))
+        half = (whole - of_gaussian - len(MIXED_SHARES) * of_mixed) / 2
+        if share == 1:
+            half = Fraction(0)
         of_zcdp = _down(half)
-        squared_mu = rho = Fraction(0)
-        if of_gaussian:
-            squared_mu = replace(budget, delta=float(of_gaussian)).total("gdp")
-        if of_zcdp:
-            rho = replace(budget, delta=float(of_zcdp)).total("zcdp")
-        whole = (Fraction(0), Fraction(0))
-        if not budget.pure:
-            whole = (budget.total("gdp"), budget.total("zcdp"))
-        return cls(budget, of_gaussian, squared_mu, of_zcdp, rho, half, *whole)
+
+        def total(measure: Measure, delta: Fraction, spent: Fraction = Fraction(0)) -> Fraction:
+            if delta == 0:
+                return Fraction(0)
+            rest = _down(Fraction(budget.epsilon) - spent)
+            return replace(budget, epsilon=float(rest), delta=float(delta)).total(measure)
+
+        added = [part * Fraction(budget.epsilon) for part in MIXED_SHARES if of_mixed]
+        return cls(
+            budget=budget,
+            gaussian_delta=of_gaussian,
+            squared_mu=total("gdp", of_gaussian),
+            zcdp_delta=of_zcdp,
+            rho=total("zcdp", of_zcdp),
+            delta=half,
+            whole_squared_mu=total("gdp", whole),
+            whole_rho=total("zcdp", whole),
+            mixed=tuple(Mixed(sum_, of_mixed, total("gdp", of_mixed, sum_)) for sum_ in added),
+        )
+
+    @property
+    def parts_of_delta(self) -> tuple[Fraction, ...]:
+        """The parts that δ is divided into."""
+        mixed = (each.delta for each in self.mixed)
+        return (self.gaussian_delta, self.zcdp_delta, self.delta, *mixed)
 
     def admits(self, before: Totals, loss: Loss) -> bool:
         """Return True if an entry may follow those before."""
@@ -216,30 +313,42 @@ class Limits:
 
     def holds(self, totals: Totals) -> bool:
         """Return True if one of the filters admits all entries of these totals."""
-        gaussian = not totals.not_gaussian and totals.squared_mu <= self.squared_mu
-        summed = not totals.not_summed and totals.epsilon <= Fraction(self.budget.epsilon)
-        return gaussian or (totals.delta <= self.delta and (summed or totals.rho <= self.rho))
+        if totals.delta > self.delta:
+            return False
+        added = totals.pure + totals.approximate
+        squared_mu = totals.pure_squared_mu + totals.gdp
+        summed = not (totals.gdp or totals.zcdp) and added <= Fraction(self.budget.epsilon)
+        gaussian = not (totals.approximate or totals.zcdp) and squared_mu <= self.squared_mu
+        mixed = any(each.holds(totals) for each in self.mixed)
+        return summed or gaussian or mixed or totals.rho <= self.rho
 
     def spent(self, totals: Totals) -> float:
         """Return the ε of these totals at the limit's δ; at most its ε while the limit is kept."""
         least = totals.at(self.budget.delta)
         return min(least, self.budget.epsilon) if self.holds(totals) else least
 
-    def to_dict(self) -> dict[str, str]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the limit as texts of exact numbers."""
-        texts, budget = {name: str(value) for name, value in vars(self).items()}, self.budget
-        del texts["budget"]
-        return texts | {
+        budget = self.budget
+        own = {name: str(value) for name, value in vars(self).items()}
+        del own["budget"]
+        return own | {
+            "mixed": [{name: str(value) for name, value in vars(m).items()} for m in self.mixed],
             "epsilon": repr(budget.epsilon),
             "budget_delta": repr(budget.delta),
             "relation": str(budget.relation),
         }
 
     @classmethod
-    def from_dict(cls, data: dict[str, str]) -> Self:
+    def from_dict(cls, data: dict[str, Any]) -> Self:
         """Read what `to_dict` wrote."""
         budget = Budget(float(data["epsilon"]), float(data["budget_delta"]), data["relation"])
-        return cls(budget, *(Fraction(data[field.name]) for field in fields(cls)[1:]))
+        own = {field.name: Fraction(data[field.name]) for field in fields(cls)[1:-1]}
+        mixed = [
+            Mixed(*(Fraction(each[field.name]) for field in fields(Mixed)))
+            for each in data["mixed"]
+        ]
+        return cls(budget, **own, mixed=tuple(mixed))
 
 
 def _down(exact: Fraction) -> Fraction:
