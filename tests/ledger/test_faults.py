@@ -102,6 +102,19 @@ def forged(path, seq, change):
         connection.commit()
 
 
+@pytest.mark.parametrize("seq", [1, 2, 3, 6])
+def test_an_event_that_was_altered_with_its_own_hash_is_found(path, visits, state_folder, seq):
+    """The event after it has the hash of what was there before."""
+    body = json.loads(body_of(path, seq))
+    body["who"] = "bob"
+    event = store.Event.make(body)
+    statement = "UPDATE ledger_events SET body = ?, hash = ? WHERE seq = ?"
+    alter(path, (statement, (event.text, event.hash, seq)))
+    found = Ledger(path).verify()
+    assert (found.ok, found.first_bad) == (False, seq + 1)
+    assert "does not follow the event before it" in found.problem
+
+
 @pytest.mark.parametrize(
     ("seq", "change"),
     [

@@ -14,6 +14,7 @@ from dp_accounting.dp_event import PoissonSampledDpEvent, ZCDpEvent
 from discreet import Ledger, LogisticRegression, load, save
 from discreet.core import Account, Budget
 from discreet.errors import BudgetExceeded, LedgerError, PrivacyError
+from discreet.ledger.dataset import Charge
 from discreet.ledger.losses import Loss
 from discreet.solvers import GD
 
@@ -279,6 +280,65 @@ def test_blocks_have_the_whole_limit_each(place):
     assert "2026-02" in visits.summary()["blocks"]
 
 
+@pytest.fixture
+def blocks(place):
+    """A data set with a block that is nearly spent, "full", and one that is not, "new"."""
+    visits = Ledger(place).create("visits", LIMIT, unit="patient", unit_in_one_block=True)
+    visits.add_block("new")
+    visits.add_block("full").add(gaussian=1.8, planned=True)
+    return visits
+
+
+@pytest.mark.parametrize("names", [("new", "full"), ("full", "new")])
+def test_a_release_on_several_blocks_keeps_the_limit_of_each(place, blocks, names):
+    both = blocks.in_blocks(*names)
+    blocks.in_blocks("new").add(gaussian=20.0, planned=True)
+    most = float(blocks.in_blocks("full").remaining)
+    assert most < float(blocks.in_blocks("new").remaining)
+    assert both.remaining == most
+    large = Budget(most * 1.01, 1e-6, "add_remove")
+    assert not both.affords(large)
+    with pytest.raises(BudgetExceeded):
+        charge_patients(both, large)
+    assert blocks.in_blocks("full").entries == 1
+    assert blocks.in_blocks("new").entries == 1
+    charge_patients(both, Budget(most, 1e-6, "add_remove"))
+    assert blocks.in_blocks("full").spent <= 3.0
+    assert Ledger(place).verify().ok
+
+
+def charge_patients(dataset, budget):
+    loss = Loss.of(budget, "gdp")
+    return dataset.charge(loss.measure, loss.total, loss.delta, budget, "patient")
+
+
+def test_a_returned_charge_on_several_blocks_leaves_each_as_it_was(place, blocks):
+    before = blocks.totals_by_block()
+    made = charge_patients(blocks.in_blocks("new", "full"), FIT)
+    during = blocks.totals_by_block()
+    assert all(during[block].entries == before[block].entries + 1 for block in ("new", "full"))
+    made.give_back()
+    assert blocks.totals_by_block() == before
+    assert Ledger(place).verify().ok
+
+
+def test_an_entry_is_settled_by_its_own_data_set(place, visits):
+    other = Ledger(place).create("other", LIMIT)
+    made = other.charge("gdp", Fraction(0.01), Fraction(0), FIT)
+    visits.charge("gdp", Fraction(0.01), Fraction(0), FIT)
+    before = visits.totals_by_block()
+    for act in (Charge(visits, made.entry).give_back, Charge(visits, made.entry).confirm):
+        with pytest.warns(UserWarning, match="is no reservation of 'visits'"):
+            act()
+    assert visits.totals_by_block() == before
+    assert other.records()[0]["status"] == "reserved"
+    added = visits.add(rho=0.01)  # no reservation: it was made
+    with pytest.warns(UserWarning, match="is no reservation"):
+        Charge(visits, added).give_back()
+    assert visits.entries == 2
+    assert Ledger(place).verify().ok
+
+
 def test_blocks_need_a_statement_and_add_remove(place):
     plain = Ledger(place).create("plain", LIMIT)
     with pytest.raises(ValueError, match="unit_in_one_block"):
@@ -326,6 +386,8 @@ def test_releases_made_elsewhere(visits):
     assert visits.records()[-1]["total"] == pytest.approx(1 / 100 + 4 / 400)
     visits.add(event=ComposedDpEvent([ZCDpEvent(0.01), LaplaceDpEvent(10.0)]))
     assert visits.records()[-1]["total"] == pytest.approx(0.01 + 0.1 * math.tanh(0.05))
+    with pytest.raises(ValueError, match="give the delta"):
+        visits.add(event=ZCDpEvent(0.01, xi=0.5))  # ξ is no part of ρ
     sampled = SelfComposedDpEvent(PoissonSampledDpEvent(0.01, GaussianDpEvent(2.0)), 100)
     with pytest.raises(ValueError, match="give the delta"):
         visits.add(event=sampled)
