@@ -399,6 +399,40 @@ def test_releases_made_elsewhere(visits):
     assert visits.entries == 7
 
 
+SAMPLED = SelfComposedDpEvent(PoissonSampledDpEvent(0.01, GaussianDpEvent(2.0)), 100)
+
+
+@pytest.mark.parametrize("planned", [False, True])
+def test_a_sampled_event_is_known_under_add_remove_only(place, planned):
+    """dp-accounting evaluates it for one row more; two such steps bound one row replaced."""
+    limit = Budget(8.0, 1e-4, "replace_one")
+    visits = Ledger(place).create("visits", limit)
+    for settings in ({}, {"relation": "replace_one"}):
+        with pytest.raises(PrivacyError, match=r"add_remove.*Nothing was charged") as refused:
+            visits.add(event=SAMPLED, delta=1e-6, planned=planned, **settings)
+        assert "relation='add_remove'" in str(refused.value)
+    with pytest.raises(PrivacyError, match="add_remove"):
+        visits.add(event=ComposedDpEvent([GaussianDpEvent(9.0), SAMPLED]), delta=1e-6)
+    assert visits.entries == 0
+    assert len(Ledger(place).events()) == 1
+    visits.add(event=SAMPLED, delta=1e-6, planned=planned, relation="add_remove")
+    visits.add(event=GaussianDpEvent(9.0))  # noise relative to what one replaced row changes
+    sampled, plain = visits.records()
+    assert (sampled["steps"], plain["steps"]) == (2, 1)
+    alone = Ledger().create("rows").add
+    assert alone(event=SAMPLED, delta=1e-6) > 0
+    charged = visits.totals_by_block()[""]
+    assert charged.approximate == 2 * Fraction(sampled["epsilon"])
+    assert float(charged.delta) == pytest.approx(1e-6 * (1 + math.exp(sampled["epsilon"])))
+
+
+def test_an_event_that_cannot_be_evaluated_is_refused(visits):
+    for event in (ZCDpEvent(0.01, xi=0.5), PoissonSampledDpEvent(0.1, ZCDpEvent(0.01))):
+        with pytest.raises(ValueError, match=r"cannot evaluate .*epsilon= and delta="):
+            visits.add(event=event, delta=1e-9)
+    assert visits.entries == 0
+
+
 def test_after_a_release_known_by_epsilon_and_delta_only_fits_go_on(place, visits):
     charge(visits, Budget(0.5, 1e-8, "add_remove"), "approximate")
     assert visits.spent == 0.5

@@ -284,10 +284,24 @@ class Dataset:
             entered whatever the limit says.
         relation, unit
             Of the release; by default those of the data set.
+
+        Privacy
+        -------
+        A mechanism's noise is relative to the largest change by one ``unit`` under ``relation``.
+        An event that is known by (ε, δ) only, such as a sampled one, is evaluated by dp-accounting
+        for one unit more or less. That bounds nothing under replace-one, where it is refused; with
+        ``relation="add_remove"`` it counts for two steps (docs/proofs/ledger.md, section 3).
         """
         unit = self.unit if unit is None else checked_text("unit", unit)
         loss = loss_of(**mechanism) if loss is None else loss
         relation = self.settings.relation if relation is None else Relation(relation)
+        evaluated = mechanism.get("event") is not None and loss.measure == "approximate"
+        if evaluated and relation is not Relation.ADD_REMOVE:
+            raise PrivacyError(
+                "This event is known by (ε, δ) only, which dp-accounting gives for 'add_remove'; "
+                f"the release is entered under {str(relation)!r}. Nothing was charged. Pass "
+                "relation='add_remove': it then counts twice, for one removed and one added."
+            )
         epsilon, delta = float(loss.total), float(loss.delta)
         if loss.measure not in ("pure", "approximate"):  # shown at the limit's δ
             delta = (self.limit.delta if self.limit is not None else 0.0) or _USUAL_DELTA

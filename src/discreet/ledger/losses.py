@@ -479,7 +479,10 @@ def loss_of(
 
 
 def _of_event(event: Any, times: int, delta: float) -> Loss:
-    """Return the loss of an event: by its μ² or ρ if all parts have one, else (ε, δ)."""
+    """Return the loss of an event: by its μ² or ρ if all parts have one, else (ε, δ).
+
+    The (ε, δ) are for one unit added or removed, the relation that dp-accounting evaluates.
+    """
     parts = _flat(event, times)
     if parts is not None and all(mu is not None for mu, _ in parts):
         return Loss("gdp", sum((mu for mu, _ in parts if mu is not None), Fraction(0)))
@@ -492,7 +495,13 @@ def _of_event(event: Any, times: int, delta: float) -> Loss:
         )
     from dp_accounting.pld import PLDAccountant
 
-    found = PLDAccountant().compose(event, times).get_epsilon(delta)
+    accountant = PLDAccountant()
+    if not accountant.supports(event):
+        raise ValueError(
+            "dp-accounting cannot evaluate this event by its privacy loss distribution. Enter what "
+            "is known of it: epsilon= and delta=, or rho=."
+        )
+    found = accountant.compose(event, times).get_epsilon(delta)
     if not math.isfinite(found) or found <= 0:
         raise ValueError(f"dp-accounting gives ε = {found} for this event at δ = {delta:g}.")
     return Loss("approximate", Fraction(found), Fraction(delta))
