@@ -9,7 +9,6 @@ import shutil
 import sqlite3
 import sys
 import tempfile
-import time
 from contextlib import closing
 from datetime import datetime
 from fractions import Fraction
@@ -512,33 +511,74 @@ def test_errors_of_servers(server):
         charge(visits)
 
 
-@pytest.mark.slow
-def test_a_long_ledger_is_opened_and_checked_at_once(path):
-    visits = Ledger(path).create("visits", Budget(30.0, 1e-6, "add_remove"))
+def lengthen(visits, count):
+    """Append reservations as charges would, in one transaction."""
     with visits.book.begin(write=True) as transaction:
-        body = None
-        for k in range(100_000):
-            totals = Fraction(k + 1, 10**6)
+        event = None
+        for k in range(count):
+            totals = {
+                **Totals().to_dict(),
+                "entries": str(k + 1),
+                "gdp": str(Fraction(k + 1, 10**6)),
+            }
             content = {
                 "blocks": [""], "loss": {"measure": "gdp", "total": "1/1000000", "delta": "0"},
                 "charged": {"measure": "gdp", "total": "1/1000000", "delta": "0"}, "group": 1,
                 "relation": "add_remove", "unit": "row", "epsilon": "0.01", "delta": "1e-6",
-                "entered": False, "details": {},
-                "totals": {"": {
-                    **Totals().to_dict(), "entries": str(k + 1), "gdp": str(totals),
-                }},
+                "entered": False, "details": {}, "totals": {"": totals},
             }  # fmt: skip
-            body = visits.book.append(transaction, "reserve", "visits", content)
-        transaction.point("visits", "", 1, body.seq)
-    begun = time.perf_counter()
-    again = Ledger(path).open("visits")
-    assert again.affords(FIT)
-    assert again.entries == 100_000
-    assert time.perf_counter() - begun < 0.1
-    begun = time.perf_counter()
-    charge(again)
-    assert time.perf_counter() - begun < 0.1
-    assert Ledger(path).verify().ok
+            event = visits.book.append(transaction, "reserve", "visits", content)
+        transaction.point("visits", "", 1, event.seq)
+
+
+def work(monkeypatch, act):
+    """Count what a call asks of the database: statements, rows, and instructions in tens."""
+    done = {"statements": 0, "rows": 0, "instructions": 0}
+    connect, run = sqlite._connect, store.Transaction.__init__
+
+    def instruction():
+        done["instructions"] += 1
+
+    def connected(path):
+        made = connect(path)
+        made.set_progress_handler(instruction, 10)
+        return made
+
+    def counting(self, real):
+        def counted(statement, values):
+            found = real(statement, values)
+            done["statements"] += 1
+            done["rows"] += len(found)
+            return found
+
+        run(self, counted)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite, "_connect", connected)
+        patch.setattr(store.Transaction, "__init__", counting)
+        act()
+    return done
+
+
+def test_opening_and_charging_a_long_ledger_is_no_more_work_than_a_short_one(path, monkeypatch):
+    found = []
+    for count in (10, 3000):
+        place = path.with_name(f"{count}.sqlite")
+        lengthen(Ledger(place).create("visits", Budget(30.0, 1e-6, "add_remove")), count)
+
+        def ask(place=place, count=count):
+            again = Ledger(place).open("visits")
+            assert again.affords(FIT)
+            assert again.entries == count
+            charge(again).confirm()
+
+        found.append(work(monkeypatch, ask))
+        assert Ledger(place).verify().ok
+    short, long = found
+    assert short["statements"] == long["statements"] <= 60
+    assert short["rows"] == long["rows"] <= 60
+    # A scan of 3,000 rows would take 300 tens of instructions more, at least.
+    assert long["instructions"] <= short["instructions"] + 30
 
 
 def test_overspending_is_refused_whatever_the_handle_believes(path):
