@@ -83,6 +83,23 @@ def test_tampering_is_caught(created, capsys):
     assert run(["ledger", "verify", "--ledger", created, "--json"]) == Exit.LEDGER
 
 
+def test_verification_promises_no_more_than_it_checks(created, tmp_path, monkeypatch, capsys):
+    """Without a mark, the removal of the latest events is not found; the help says so."""
+    Ledger(created).open("people").add(epsilon=0.5)
+    with sqlite3.connect(created) as connection:
+        connection.execute("DELETE FROM ledger_events WHERE seq = 2")
+        connection.execute("UPDATE ledger_state SET last = 1")
+    assert run(["ledger", "verify", "--ledger", created]) == Exit.LEDGER  # its mark was seen here
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another user"))
+    assert run(["ledger", "verify", "--ledger", created]) == Exit.OK
+    capsys.readouterr()
+    run(["ledger", "verify", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    assert "none but the latest removed" in text
+    assert "kept the latest hash" in text
+    assert "Prove" not in text
+
+
 def test_a_draft_is_charged(people, created, tmp_path, capsys):
     assert (
         run(

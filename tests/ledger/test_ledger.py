@@ -154,9 +154,27 @@ def test_a_fit_is_entered_with_what_it_was(visits, tmp_path):
 
     assert record["model"] == hashlib.sha256((tmp_path / "model.json").read_bytes()).hexdigest()
     assert load(tmp_path / "model.json").ledger is None
-    frame = visits.history()
+    frame = visits.history(full=True)
     assert list(frame.index) == [record["entry"]]
     assert frame["who"].tolist() == ["ada"]
+    assert frame["when"].tolist() == [record["when"]]
+    assert len(frame.columns) == len(record) - 1
+
+
+def test_the_history_fits_on_a_screen(place, visits):
+    import pandas as pd
+
+    assert visits.history().empty
+    charge(visits.noting(purpose="weekly model", solver="gd"))
+    with pd.option_context("display.width", 80, "display.max_columns", 0):
+        text = str(visits.history())
+    assert "..." not in text
+    for word in ("ada", "reserved", "0.5", "0.000001", "gd", "weekly model"):
+        assert word in text
+    assert "\\" not in text
+    blocks = Ledger(place).create("blocks", unit_in_one_block=True)
+    blocks.add_block("2026-01").add(rho=0.1)
+    assert blocks.history()["blocks"].tolist() == [["2026-01"]]
 
 
 def test_the_default_solver_is_counted_in_gaussian_dp(visits, binary):

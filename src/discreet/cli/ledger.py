@@ -144,7 +144,10 @@ def verify(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Prove that no event was altered, removed or moved, and compute all sums anew.
+    """Check that no event was altered or moved, and none but the latest removed; add up anew.
+
+    Removed latest events are noticed where this user saw them before, and by whoever kept the
+    latest hash that this command prints.
 
     Example: discreet ledger verify --ledger visits.sqlite
     """

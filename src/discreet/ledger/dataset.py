@@ -435,11 +435,19 @@ class Dataset:
         wanted = set(self.blocks) - {""}
         return [r for r in found if not wanted or wanted & set(r["blocks"])]
 
-    def history(self) -> pd.DataFrame:
-        """Return all entries as a DataFrame (needs pandas), oldest first."""
+    def history(self, *, full: bool = False) -> pd.DataFrame:
+        """Return all entries as a DataFrame (needs pandas), oldest first.
+
+        By default it has the columns that fit on a screen, with times to the minute (UTC);
+        ``full=True`` gives all that `records` has.
+        """
         import pandas as pd
 
-        return pd.DataFrame(self.records(), columns=list(display.COLUMNS)).set_index("entry")
+        found = pd.DataFrame(self.records(), columns=list(display.COLUMNS)).set_index("entry")
+        if full:
+            return found
+        shown = [*display.SHORT, *(("blocks",) if self.settings.divided else ())]
+        return found[shown].assign(when=found["when"].str[:16].str.replace("T", " "))
 
     def summary(self) -> dict[str, Any]:
         """Return limit, spending and what is left as plain data."""

@@ -145,9 +145,12 @@ class Ledger:
             ]
 
     def verify(self, keys: Sequence[str] = ()) -> Verification:
-        """Check every event: nothing was altered, removed or moved, and all sums are right.
+        """Check that no event was altered or moved, none in between removed, and sums are right.
 
-        With ``keys``, public Ed25519 keys in hexadecimal, every event must be signed by one.
+        A ledger that lost its latest events, and nothing else, verifies. The mark of a user who saw
+        them refuses it; so does a comparison with a latest hash (``Verification.head``) that was
+        kept elsewhere. With ``keys``, public Ed25519 keys in hexadecimal, every event must be
+        signed by one.
         """
         with self._book.begin() as transaction:
             return verify(transaction, keys)
