@@ -505,7 +505,8 @@ def test_errors_of_servers(server):
     import psycopg
 
     with psycopg.connect(place) as connection:
-        connection.execute("UPDATE ledger_events SET body = replace(body, 'gdp', 'gpd')")
+        alter_one = "UPDATE ledger_events SET body = replace(body, 'gdp', 'gpd') WHERE seq = 2"
+        connection.execute(alter_one)
     assert Ledger(place).verify().first_bad == 2
     with pytest.raises(LedgerError, match="altered"):
         charge(visits)
