@@ -13,7 +13,8 @@ from scipy.stats import norm
 from discreet.accounting import conversions
 from discreet.core import Budget, Relation
 from discreet.errors import PrivacyError
-from discreet.ledger.losses import Limits, Loss, Settings, Totals, _composed, largest
+from discreet.ledger.limits import Limits, Settings, largest
+from discreet.ledger.losses import Loss, Totals, _composed
 
 LIMIT = Budget(3.0, 1e-6, "add_remove")
 FIT = Budget(0.5, 1e-6, "add_remove")

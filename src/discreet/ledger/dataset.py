@@ -18,7 +18,8 @@ from discreet.accounting.budget import Budget, Measure, Relation
 from discreet.errors import BudgetExceeded, LedgerError, PrivacyError
 from discreet.ledger import display
 from discreet.ledger.book import Book, checked_text
-from discreet.ledger.losses import Limits, Loss, Settings, Totals, largest, loss_of
+from discreet.ledger.limits import Limits, Settings, largest
+from discreet.ledger.losses import Loss, Totals, loss_of
 from discreet.ledger.store import State, Transaction
 from discreet.log import note
 from discreet.validate import positive

@@ -18,7 +18,8 @@ from discreet.accounting.profiles import root_up
 from discreet.errors import LedgerError, PrivacyError
 from discreet.ledger.book import Book, checked_text
 from discreet.ledger.dataset import Dataset, settings_of
-from discreet.ledger.losses import Limits, Loss, Settings, Totals
+from discreet.ledger.limits import Limits, Settings
+from discreet.ledger.losses import Loss, Totals
 from discreet.ledger.store import GENESIS, Event, Transaction, signed_by
 from discreet.validate import integer
 
