@@ -52,3 +52,25 @@ def test_errors_name_the_file_that_was_asked_for(tmp_path):
     with pytest.raises(OSError, match="nowhere") as caught, replacing(tmp_path / "nowhere" / "a"):
         pass
     assert caught.value.filename == str(tmp_path / "nowhere" / "a")
+
+
+def test_the_new_file_is_on_disk_before_it_takes_the_place_of_the_old_one(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    done = []
+    fsync, replace = os.fsync, os.replace
+
+    def synced(handle):
+        fsync(handle)
+        done.append(("fsync", os.fstat(handle).st_size, os.fstat(handle).st_ino))
+
+    def replaced(source, target):
+        done.append(("replace", os.stat(source).st_size, os.stat(source).st_ino))
+        replace(source, target)
+
+    monkeypatch.setattr("discreet.files.os.fsync", synced)
+    monkeypatch.setattr("discreet.files.os.replace", replaced)
+    with replacing(path) as stream:
+        stream.write("the new text")
+    inode = path.stat().st_ino
+    assert done == [("fsync", 12, inode), ("replace", 12, inode)]

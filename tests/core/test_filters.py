@@ -165,3 +165,16 @@ def test_a_delta_counts_for_every_use_and_only_where_there_is_one():
         filter_.charge(Request(0.1, 2.0**-22))
     with pytest.raises(PrivacyError, match="no guarantee"):
         PrivacyFilter("pure", 100.0).charge(Request(0.1, 1e-9))
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_a_closed_filter_takes_no_charge_and_says_if_there_was_one(used):
+    filter_ = PrivacyFilter("gdp", 1.0)
+    if used:
+        filter_.charge(Request(0.1))
+    assert filter_.close() is not used
+    spent = filter_.spent_share
+    with pytest.raises(PrivacyError, match="closed"):
+        filter_.charge(Request(0.1))
+    assert filter_.spent_share == spent
+    assert filter_.close() is not used

@@ -16,11 +16,12 @@ def test_the_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1500, 4))
-    given = {"X": X, "y": (X[:, 0] > 0).astype(int)}
+    given = {"X": X, "y": (X[:, 0] > 0).astype(int), "patients": np.arange(1500) // 2}
     blocks = FENCE.findall(PAGE.read_text("utf-8"))
     (code,) = [text for kind, text in blocks if kind == "python"]
     exec(compile(code, str(PAGE), "exec"), given)
-    assert len(given["visits"].history()) == 1
+    (record,) = given["visits"].records()
+    assert (record["unit"], record["steps"]) == ("person", 1)
     (settings,) = [text for kind, text in blocks if kind == "toml"]
     assert set(tomllib.loads(settings)["ledger"]) == {"path", "dataset"}
 

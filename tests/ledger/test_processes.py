@@ -73,7 +73,7 @@ def test_the_harness_sees_a_read_without_an_entry(harness, tmp_path, monkeypatch
 
 
 def test_the_harness_sees_overspending(harness, tmp_path, monkeypatch):
-    from discreet.ledger.losses import Limits
+    from discreet.ledger.limits import Limits
 
     place = str(tmp_path / "v.sqlite")
     real = Limits.admits

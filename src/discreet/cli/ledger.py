@@ -43,7 +43,7 @@ def create(
             help="You state: the data set is divided into blocks, and each unit lies in one.",
         ),
     ] = False,
-    gaussian_share: Annotated[float, Option(help="Share of δ for releases in Gaussian DP.")] = 0.75,
+    gaussian_share: Annotated[float, Option(help="Share of δ for releases in Gaussian DP.")] = 0.5,
     signing_key: SigningKey = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -144,7 +144,10 @@ def verify(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Prove that no event was altered, removed or moved, and compute all sums anew.
+    """Check that no event was altered or moved, and none but the latest removed; add up anew.
+
+    Removed latest events are noticed where this user saw them before, and by whoever kept the
+    latest hash that this command prints.
 
     Example: discreet ledger verify --ledger visits.sqlite
     """

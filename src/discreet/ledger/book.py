@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import platform
+import unicodedata
 import uuid
 import weakref
 from collections.abc import Iterator
@@ -22,12 +23,47 @@ from discreet.ledger.store import Event, PostgresStore, Signer, Transaction
 _HERE: weakref.WeakValueDictionary[str, Book] = weakref.WeakValueDictionary()
 
 
+_BLANK = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0"  # joiner, fillers, empty signs
+    + "".join(map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
+)
+"""Characters that are shown as nothing though their category is one of letters, marks or signs."""
+
+_LOOKS = "Names that look the same would be different data sets, blocks or units."
+
+
 def checked_text(name: str, value: object, *, most: int = 200) -> str:
-    """Return a text that every database stores literally: no NUL, valid Unicode, not too long."""
+    """Return a name that every database stores literally and no other name looks like.
+
+    It is valid Unicode in normal form C, without NUL, control and invisible characters, and with
+    single spaces between words only.
+    """
     if not isinstance(value, str) or not value or len(value) > most:
         raise ValueError(f"{name} must be a text of 1 to {most} characters; got {value!r:.80}.")
     if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
         raise ValueError(f"{name} must be valid Unicode without NUL; got {value!a:.80}.")
+    for letter in value:
+        hidden = unicodedata.category(letter) in ("Cc", "Cf", "Zl", "Zp", "Zs") and letter != " "
+        if hidden or letter in _BLANK:
+            raise ValueError(
+                f"{name} must not have the invisible character U+{ord(letter):04X}; got "
+                f"{value!a:.80}. {_LOOKS} Remove it, or use a plain space."
+            )
+    if value != value.strip():
+        raise ValueError(
+            f"{name} must not have white space at its start or end; got {value!r:.80}. {_LOOKS} "
+            f"Use {value.strip()!r:.80}."
+        )
+    if "  " in value:
+        raise ValueError(
+            f"{name} must not have two spaces in a row; got {value!r:.80}. {_LOOKS} Use one."
+        )
+    composed = unicodedata.normalize("NFC", value)
+    if composed != value:
+        raise ValueError(
+            f"{name} must be in the Unicode normal form C; got {value!a:.80}. {_LOOKS} Use "
+            f"{composed!r:.80}, for example by unicodedata.normalize('NFC', {name})."
+        )
     return value
 
 

@@ -18,7 +18,8 @@ from discreet.accounting.budget import Budget, Measure, Relation
 from discreet.errors import BudgetExceeded, LedgerError, PrivacyError
 from discreet.ledger import display
 from discreet.ledger.book import Book, checked_text
-from discreet.ledger.losses import Limits, Loss, Settings, Totals, largest, loss_of
+from discreet.ledger.limits import Limits, Settings, largest
+from discreet.ledger.losses import Loss, Totals, loss_of
 from discreet.ledger.store import State, Transaction
 from discreet.log import note
 from discreet.validate import positive
@@ -284,14 +285,29 @@ class Dataset:
             entered whatever the limit says.
         relation, unit
             Of the release; by default those of the data set.
+
+        Privacy
+        -------
+        A mechanism's noise is relative to the largest change by one ``unit`` under ``relation``.
+        An event that is known by (ε, δ) only, such as a sampled one, is evaluated by dp-accounting
+        for one unit more or less. That bounds nothing under replace-one, where it is refused; with
+        ``relation="add_remove"`` it counts for two steps (docs/proofs/ledger.md, section 3).
         """
+        unit = self.unit if unit is None else checked_text("unit", unit)
         loss = loss_of(**mechanism) if loss is None else loss
         relation = self.settings.relation if relation is None else Relation(relation)
+        evaluated = mechanism.get("event") is not None and loss.measure == "approximate"
+        if evaluated and relation is not Relation.ADD_REMOVE:
+            raise PrivacyError(
+                "This event is known by (ε, δ) only, which dp-accounting gives for 'add_remove'; "
+                f"the release is entered under {str(relation)!r}. Nothing was charged. Pass "
+                "relation='add_remove': it then counts twice, for one removed and one added."
+            )
         epsilon, delta = float(loss.total), float(loss.delta)
         if loss.measure not in ("pure", "approximate"):  # shown at the limit's δ
             delta = (self.limit.delta if self.limit is not None else 0.0) or _USUAL_DELTA
             epsilon = Totals().plus(loss).at(delta)
-        kind, unit = "reserve" if planned else "add", self.unit if unit is None else unit
+        kind = "reserve" if planned else "add"
         return self._enter(kind, loss, Budget(epsilon, delta, relation), unit, entered=True)
 
     def _enter(
@@ -420,11 +436,19 @@ class Dataset:
         wanted = set(self.blocks) - {""}
         return [r for r in found if not wanted or wanted & set(r["blocks"])]
 
-    def history(self) -> pd.DataFrame:
-        """Return all entries as a DataFrame (needs pandas), oldest first."""
+    def history(self, *, full: bool = False) -> pd.DataFrame:
+        """Return all entries as a DataFrame (needs pandas), oldest first.
+
+        By default it has the columns that fit on a screen, with times to the minute (UTC);
+        ``full=True`` gives all that `records` has.
+        """
         import pandas as pd
 
-        return pd.DataFrame(self.records(), columns=list(display.COLUMNS)).set_index("entry")
+        found = pd.DataFrame(self.records(), columns=list(display.COLUMNS)).set_index("entry")
+        if full:
+            return found
+        shown = [*display.SHORT, *(("blocks",) if self.settings.divided else ())]
+        return found[shown].assign(when=found["when"].str[:16].str.replace("T", " "))
 
     def summary(self) -> dict[str, Any]:
         """Return limit, spending and what is left as plain data."""

@@ -14,6 +14,9 @@ COLUMNS = (
 )  # fmt: skip
 """Fields of an entry in the history."""
 
+SHORT = ("when", "who", "status", "epsilon", "delta", "solver", "purpose")
+"""Those that fit on a screen."""
+
 _SETTLED = {"confirm": "confirmed", "return": "returned"}
 
 

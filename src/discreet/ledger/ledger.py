@@ -18,7 +18,8 @@ from discreet.accounting.profiles import root_up
 from discreet.errors import LedgerError, PrivacyError
 from discreet.ledger.book import Book, checked_text
 from discreet.ledger.dataset import Dataset, settings_of
-from discreet.ledger.losses import Limits, Loss, Settings, Totals
+from discreet.ledger.limits import Limits, Settings
+from discreet.ledger.losses import Loss, Totals
 from discreet.ledger.store import GENESIS, Event, Transaction, signed_by
 from discreet.validate import integer
 
@@ -76,7 +77,7 @@ class Ledger:
         rows_per_unit: int | None = None,
         relation: Relation | str = Relation.ADD_REMOVE,
         unit_in_one_block: bool = False,
-        gaussian_share: float = 0.75,
+        gaussian_share: float = 0.5,
     ) -> Dataset:
         """Create a data set with its limit, once and for all; makes the file if there is none.
 
@@ -98,6 +99,7 @@ class Ledger:
             every unit lies in one. Each block then has the whole limit.
         gaussian_share : float
             Share of δ for releases that all have a μ of Gaussian DP, as the default solver's do.
+            The same share of the rest is for such releases beside a few that are pure or (ε, δ).
             1 refuses all others; 0 is best if most are in zCDP or (ε, δ).
         """
         name, unit = checked_text("name", name), checked_text("unit", unit)
@@ -144,9 +146,12 @@ class Ledger:
             ]
 
     def verify(self, keys: Sequence[str] = ()) -> Verification:
-        """Check every event: nothing was altered, removed or moved, and all sums are right.
+        """Check that no event was altered or moved, none in between removed, and sums are right.
 
-        With ``keys``, public Ed25519 keys in hexadecimal, every event must be signed by one.
+        A ledger that lost its latest events, and nothing else, verifies. The mark of a user who saw
+        them refuses it; so does a comparison with a latest hash (``Verification.head``) that was
+        kept elsewhere. With ``keys``, public Ed25519 keys in hexadecimal, every event must be
+        signed by one.
         """
         with self._book.begin() as transaction:
             return verify(transaction, keys)
@@ -223,6 +228,10 @@ class _Wrong(Exception):
     """The event is not what an honest ledger would hold."""
 
 
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""Errors that follow from the content of an event that no ledger wrote."""
+
+
 def verify(transaction: Transaction, keys: Sequence[str] = ()) -> Verification:
     """Check all events in order; stop at the first bad one."""
     check = _Check(transaction, tuple(keys))
@@ -235,7 +244,7 @@ def verify(transaction: Transaction, keys: Sequence[str] = ()) -> Verification:
             body = check.text(event, previous)
             signed += event.signature is not None
             check.content(body)
-        except (_Wrong, KeyError, TypeError, ValueError, PrivacyError) as error:
+        except (*_UNREADABLE, _Wrong, PrivacyError) as error:
             wrong = str(error) if isinstance(error, _Wrong) else f"it cannot be read ({error!r})."
             bad = min(event.seq, count + 1)
             return Verification(False, count, signed, bad, wrong, tuple(notes), previous)
@@ -342,15 +351,22 @@ class _Check:
 
 
 def _check_limits(limits: Limits) -> None:
-    budget = limits.budget
-    if limits.gaussian_delta + limits.zcdp_delta + limits.delta > Fraction(budget.delta):
+    whole = Fraction(limits.budget.delta)
+    if min(limits.parts_of_delta) < 0 or sum(limits.parts_of_delta) > whole:
         raise _Wrong("the parts of its δ exceed δ.")
-    most = budget.epsilon * (1 + 1e-12)
-    for square, rho, of_gaussian, of_zcdp in (
-        (limits.squared_mu, limits.rho, limits.gaussian_delta, limits.zcdp_delta),
-        (limits.whole_squared_mu, limits.whole_rho, Fraction(budget.delta), Fraction(budget.delta)),
-    ):
-        gaussian = epsilon_from_mu(root_up(square), float(of_gaussian)) if square else 0.0
-        concentrated = epsilon_from_rho(round_up(rho), float(of_zcdp)) if rho else 0.0
-        if max(gaussian, concentrated) > most:
-            raise _Wrong("its limits allow more than the stated ε.")
+    nothing = Fraction(0)
+    gaussian = [
+        (nothing, limits.squared_mu, limits.gaussian_delta),
+        (nothing, limits.whole_squared_mu, whole),
+        *((each.epsilon, each.squared_mu, each.delta) for each in limits.mixed),
+    ]
+    found = [
+        float(added) + (epsilon_from_mu(root_up(square), float(delta)) if square else 0.0)
+        for added, square, delta in gaussian
+    ]
+    found += [
+        epsilon_from_rho(round_up(rho), float(delta)) if rho else 0.0
+        for rho, delta in ((limits.rho, limits.zcdp_delta), (limits.whole_rho, whole))
+    ]
+    if max(found) > limits.budget.epsilon * (1 + 1e-12):
+        raise _Wrong("its limits allow more than the stated ε.")

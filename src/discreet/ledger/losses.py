@@ -1,22 +1,21 @@
-"""Costs of releases, their totals, the limit they are held to, and the settings of a data set.
+"""Costs of releases, also of those made elsewhere, and their totals.
 
-A limit in (ε, δ) is kept by three filters at once: sums of ε and δ, Gaussian DP (the sum of μ²) and
-zCDP (the sum of ρ, with the δ of each entry added up apart). An entry is admitted if *one* filter
-admits everything so far and the entry. Which one it is may depend on results, which costs a part of
-δ for each way of counting. The very first entry, which cannot depend on results, may also take the
-whole limit. Proof: docs/proofs/ledger.md.
+The totals are exact sums by measure, from which `discreet.ledger.limits` decides what is admitted.
+Proof: docs/proofs/ledger.md.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from itertools import product
 from typing import Any, Self
 
+from scipy.optimize import minimize_scalar
+
 from discreet.accounting import conversions
-from discreet.accounting.budget import Budget, Measure, Relation
+from discreet.accounting.budget import Budget, Measure
 from discreet.accounting.profiles import root_up
 from discreet.errors import PrivacyError
 from discreet.validate import choice, integer, number, positive
@@ -103,47 +102,70 @@ class Loss:
 
 @dataclass(frozen=True)
 class Totals:
-    """Exact sums over entries, in every measure that a filter adds up.
+    """Exact sums over entries, by the measure that each entry is known in.
 
-    ``epsilon`` sums the entries that are pure or (ε, δ), ``squared_mu`` those with a μ;
-    ``not_summed`` and ``not_gaussian`` count the others.
+    Attributes
+    ----------
+    entries
+        Number of entries.
+    pure, pure_squared_mu, pure_rho
+        Sums over pure entries: of ε, of the μ² and of the ρ that ε implies.
+    approximate, approximate_rho, delta
+        Sums over (ε, δ) entries: of ε, of the ρ that ε implies, and of δ.
+    gdp, zcdp
+        Sum of μ² over entries in Gaussian DP, and of ρ over entries in zCDP.
     """
 
     entries: int = 0
-    epsilon: Fraction = Fraction(0)
-    squared_mu: Fraction = Fraction(0)
-    rho: Fraction = Fraction(0)
+    pure: Fraction = Fraction(0)
+    pure_squared_mu: Fraction = Fraction(0)
+    pure_rho: Fraction = Fraction(0)
+    approximate: Fraction = Fraction(0)
+    approximate_rho: Fraction = Fraction(0)
     delta: Fraction = Fraction(0)
-    not_summed: int = 0
-    not_gaussian: int = 0
+    gdp: Fraction = Fraction(0)
+    zcdp: Fraction = Fraction(0)
 
     def plus(self, loss: Loss, sign: int = 1) -> Totals:
         """Return the totals with one more entry; with ``sign=-1`` without it."""
-        mu = loss.squared_mu
-        summed = loss.measure in ("pure", "approximate")
-        return Totals(
-            entries=self.entries + sign,
-            epsilon=self.epsilon + sign * (loss.total if summed else Fraction(0)),
-            squared_mu=self.squared_mu + sign * (Fraction(0) if mu is None else mu),
-            rho=self.rho + sign * loss.rho,
-            delta=self.delta + sign * loss.delta,
-            not_summed=self.not_summed + sign * (not summed),
-            not_gaussian=self.not_gaussian + sign * (mu is None),
-        )
+        added = {loss.measure: loss.total, "delta": loss.delta}
+        if loss.measure == "pure":
+            added["pure_squared_mu"] = loss.squared_mu or Fraction(0)
+            added["pure_rho"] = loss.rho
+        elif loss.measure == "approximate":
+            added["approximate_rho"] = loss.rho
+        sums = {name: getattr(self, name) + sign * value for name, value in added.items()}
+        return replace(self, entries=self.entries + sign, **sums)
+
+    @property
+    def rho(self) -> Fraction:
+        """ρ of all entries, without the δ of (ε, δ) entries."""
+        return self.pure_rho + self.approximate_rho + self.gdp / 2 + self.zcdp
 
     def at(self, delta: float) -> float:
-        """Return the ε of these totals at a δ: the least of all measures that cover them."""
-        if not self.entries:
-            return 0.0
-        found = [math.inf]
-        if not self.not_summed and self.delta <= delta:
-            found.append(conversions.round_up(self.epsilon))
-        if not self.not_gaussian and delta > 0:
-            found.append(conversions.epsilon_from_mu(root_up(self.squared_mu), delta))
-        rest = float(Fraction(delta) - self.delta) * (1 - 2.0**-50)
-        if rest > 0:
-            found.append(conversions.epsilon_from_rho(conversions.round_up(self.rho), rest))
-        return min(found)
+        """Return the ε of these totals at a δ: the least of all sound ways to add them up.
+
+        Pure entries are added up, or counted in Gaussian DP or in zCDP; (ε, δ) entries are added up
+        or counted in zCDP; entries in Gaussian DP are counted there or in zCDP. It is never above
+        Σε of entries that are (ε, δ)-DP with Σδ up to ``delta`` (but for rounding).
+        """
+        rest = Fraction(delta) - self.delta
+        if rest < 0:
+            return math.inf
+        ways = self._ways()
+        return min(_composed(epsilon, square, rho, rest) for epsilon, square, rho in ways)
+
+    def _ways(self) -> set[tuple[Fraction, ...]]:
+        """Return the sums of ε, μ² and ρ, for each way to count the entries."""
+        none = Fraction(0)
+        pure = ((self.pure, none, none), (none, self.pure_squared_mu, none))
+        ways = product(
+            (*pure, (none, none, self.pure_rho)),
+            ((self.approximate, none, none), (none, none, self.approximate_rho)),
+            ((none, self.gdp, none), (none, none, self.gdp / 2)),
+            ((none, none, self.zcdp),),
+        )
+        return {tuple(sum(sums, none) for sums in zip(*way, strict=True)) for way in ways}
 
     def to_dict(self) -> dict[str, str]:
         """Return the totals as texts of exact numbers."""
@@ -152,181 +174,37 @@ class Totals:
     @classmethod
     def from_dict(cls, data: dict[str, str]) -> Self:
         """Read what `to_dict` wrote."""
-        counts = {name: int(data[name]) for name in ("entries", "not_summed", "not_gaussian")}
-        sums = {name: Fraction(value) for name, value in data.items() if name not in counts}
-        return cls(**counts, **sums)  # type: ignore[arg-type]
+        sums = {name: Fraction(value) for name, value in data.items() if name != "entries"}
+        return cls(int(data["entries"]), **sums)
 
 
-@dataclass(frozen=True)
-class Limits:
-    """A limit in (ε, δ) as the totals of three filters; fixed when a data set is created.
+def _composed(epsilon: Fraction, squared_mu: Fraction, rho: Fraction, delta: Fraction) -> float:
+    """Return the ε at δ of entries that are ε-DP, μ-GDP and ρ-zCDP, each part by itself."""
+    whole = min(float(round_down(delta)), math.nextafter(1.0, 0.0))
+    mu = root_up(squared_mu)
+    rounded_rho = conversions.round_up(rho)
 
-    ``gaussian_delta`` and ``squared_mu`` are the part of δ of the Gaussian DP filter and its total
-    of μ², 0 if it has none; ``zcdp_delta`` and ``rho`` those of the zCDP filter; ``delta`` is the
-    part for the δ of entries known by (ε, δ) only. ``whole_squared_mu`` and ``whole_rho`` are at
-    all of δ, for a first entry that takes the whole limit.
+    def with_parts(of_gaussian: float, of_zcdp: float) -> float:
+        if (squared_mu and of_gaussian <= 0) or (rho and of_zcdp <= 0):
+            return math.inf
+        gaussian = conversions.epsilon_from_mu(mu, of_gaussian) if squared_mu else 0.0
+        concentrated = conversions.epsilon_from_rho(rounded_rho, of_zcdp) if rho else 0.0
+        return conversions.round_up(epsilon + Fraction(gaussian) + Fraction(concentrated))
 
-    Privacy
-    -------
-    ``gaussian_delta + zcdp_delta + delta`` is at most δ. Entries that `admits` allows, each chosen
-    in view of the earlier ones, are (ε, δ)-DP together (docs/proofs/ledger.md).
-    """
+    if not squared_mu or not rho:
+        return with_parts(whole, whole)
 
-    budget: Budget
-    gaussian_delta: Fraction
-    squared_mu: Fraction
-    zcdp_delta: Fraction
-    rho: Fraction
-    delta: Fraction
-    whole_squared_mu: Fraction
-    whole_rho: Fraction
+    def divided(odds: float) -> float:  # the two parts are rounded down: together at most δ
+        shrunk = whole * (1 - 2.0**-50)
+        return with_parts(shrunk / (1 + math.exp(-odds)), shrunk / (1 + math.exp(odds)))
 
-    @classmethod
-    def of(cls, budget: Budget, gaussian_share: float) -> Self:
-        """Divide δ: this share for Gaussian DP, half of the rest for ρ, half for entries' own δ."""
-        share = number("gaussian_share", gaussian_share, least=0.0, most=1.0)
-        of_gaussian = _down(Fraction(budget.delta) * Fraction(share))
-        half = (Fraction(budget.delta) - of_gaussian) / 2 if share < 1 else Fraction(0)
-        of_zcdp = _down(half)
-        squared_mu = rho = Fraction(0)
-        if of_gaussian:
-            squared_mu = replace(budget, delta=float(of_gaussian)).total("gdp")
-        if of_zcdp:
-            rho = replace(budget, delta=float(of_zcdp)).total("zcdp")
-        whole = (Fraction(0), Fraction(0))
-        if not budget.pure:
-            whole = (budget.total("gdp"), budget.total("zcdp"))
-        return cls(budget, of_gaussian, squared_mu, of_zcdp, rho, half, *whole)
-
-    def admits(self, before: Totals, loss: Loss) -> bool:
-        """Return True if an entry may follow those before."""
-        return self.holds(before.plus(loss)) or (before.entries == 0 and self._whole(loss))
-
-    def admitted(self, before: Iterable[Totals], forms: Iterable[Loss]) -> Loss | None:
-        """Return the first way to count an entry that may follow all of these totals, or None."""
-        every = tuple(before)
-        return next((f for f in forms if all(self.admits(totals, f) for totals in every)), None)
-
-    def _whole(self, loss: Loss) -> bool:
-        """Return True if one release alone keeps the limit."""
-        if loss.measure == "approximate":
-            return loss.total <= self.budget.epsilon and loss.delta <= self.budget.delta
-        most = {"gdp": self.whole_squared_mu, "zcdp": self.whole_rho}
-        return loss.delta == 0 and loss.total <= most.get(loss.measure, self.budget.epsilon)
-
-    def holds(self, totals: Totals) -> bool:
-        """Return True if one of the filters admits all entries of these totals."""
-        gaussian = not totals.not_gaussian and totals.squared_mu <= self.squared_mu
-        summed = not totals.not_summed and totals.epsilon <= Fraction(self.budget.epsilon)
-        return gaussian or (totals.delta <= self.delta and (summed or totals.rho <= self.rho))
-
-    def spent(self, totals: Totals) -> float:
-        """Return the ε of these totals at the limit's δ; at most its ε while the limit is kept."""
-        least = totals.at(self.budget.delta)
-        return min(least, self.budget.epsilon) if self.holds(totals) else least
-
-    def to_dict(self) -> dict[str, str]:
-        """Return the limit as texts of exact numbers."""
-        texts, budget = {name: str(value) for name, value in vars(self).items()}, self.budget
-        del texts["budget"]
-        return texts | {
-            "epsilon": repr(budget.epsilon),
-            "budget_delta": repr(budget.delta),
-            "relation": str(budget.relation),
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, str]) -> Self:
-        """Read what `to_dict` wrote."""
-        budget = Budget(float(data["epsilon"]), float(data["budget_delta"]), data["relation"])
-        return cls(budget, *(Fraction(data[field.name]) for field in fields(cls)[1:]))
+    return float(minimize_scalar(divided, bounds=(-60.0, 60.0), options={"xatol": 1e-4}).fun)
 
 
-def _down(exact: Fraction) -> Fraction:
+def round_down(exact: Fraction) -> Fraction:
+    """Return the largest float that is not above a number, as a fraction."""
     nearest = float(exact)
     return Fraction(nearest if Fraction(nearest) <= exact else math.nextafter(nearest, 0.0))
-
-
-def largest(fits: Callable[[Budget], bool], budget: Budget) -> float:
-    """Find the largest ε, rounded down to four digits, of a budget that fits, or 0.
-
-    Its δ and relation are those of ``budget``.
-    """
-
-    def at(epsilon: float) -> bool:
-        return epsilon > 0 and fits(replace(budget, epsilon=epsilon))
-
-    low, high = 0.0, budget.epsilon
-    while at(high) and high < 1e6:
-        low, high = high, 2 * high
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if at(middle) else (low, middle)
-    if low <= 1e-9:
-        return 0.0
-    unit = 10.0 ** (math.floor(math.log10(low)) - 3)
-    rounded = float(f"{math.floor(low / unit * (1 + 1e-12)) * unit:.4g}")
-    return rounded if at(rounded) else float(f"{rounded - unit:.4g}")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings that a data set was created with; they never change.
-
-    ``unit`` is what neighbouring data sets differ in under ``relation``. ``rows_per_unit`` bounds
-    the rows of a unit, if the creator stated a bound. In a ``divided`` data set each unit lies in
-    one block, as the creator stated.
-    """
-
-    limits: Limits | None
-    relation: Relation
-    unit: str
-    rows_per_unit: int | None
-    divided: bool
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for the event that creates the data set."""
-        limit = None if self.limits is None else self.limits.to_dict()
-        own = {name: value for name, value in vars(self).items() if name != "limits"}
-        return own | {"limit": limit, "relation": str(self.relation)}
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Settings:
-        """Read what `to_dict` wrote."""
-        limits = None if data["limit"] is None else Limits.from_dict(data["limit"])
-        own = (data[name] for name in ("unit", "rows_per_unit", "divided"))
-        return cls(limits, Relation(data["relation"]), *own)
-
-    def group(self, relation: Relation, unit: str) -> int:
-        """Return the number of steps of an entry's relation in one of the data set's.
-
-        Privacy
-        -------
-        A fit with groups protects what its ids name, by the caller's statement the data set's unit.
-        One unit of at most k rows, added or removed, is k rows added or removed; one unit replaced
-        is one removed and one added. A row-level promise for replaced rows says nothing about
-        another number of rows, and none for added rows: both are refused.
-        """
-        steps = 1
-        if unit == "person" and self.unit != "row":
-            unit = self.unit  # the groups of a fit are the data set's units
-        if unit != self.unit:
-            if unit != "row" or self.rows_per_unit is None:
-                raise PrivacyError(
-                    f"The limit of this data set is for one {self.unit}, and this release protects "
-                    f"one {unit}. If every {self.unit} has at most k rows, create the data set "
-                    "with rows_per_unit=k: then row-level releases count for k rows."
-                )
-            steps = self.rows_per_unit
-        if relation is not self.relation or unit != self.unit:
-            if relation is not Relation.ADD_REMOVE:
-                raise PrivacyError(
-                    f"The limit of this data set is under {str(self.relation)!r} for one "
-                    f"{self.unit}; a release under {str(relation)!r} for one {unit} does not "
-                    "bound that. Fit with relation='add_remove'."
-                )
-            steps *= self.relation.rows_changed
-        return steps
 
 
 def loss_of(
@@ -370,7 +248,10 @@ def loss_of(
 
 
 def _of_event(event: Any, times: int, delta: float) -> Loss:
-    """Return the loss of an event: by its μ² or ρ if all parts have one, else (ε, δ)."""
+    """Return the loss of an event: by its μ² or ρ if all parts have one, else (ε, δ).
+
+    The (ε, δ) are for one unit added or removed, the relation that dp-accounting evaluates.
+    """
     parts = _flat(event, times)
     if parts is not None and all(mu is not None for mu, _ in parts):
         return Loss("gdp", sum((mu for mu, _ in parts if mu is not None), Fraction(0)))
@@ -383,7 +264,13 @@ def _of_event(event: Any, times: int, delta: float) -> Loss:
         )
     from dp_accounting.pld import PLDAccountant
 
-    found = PLDAccountant().compose(event, times).get_epsilon(delta)
+    accountant = PLDAccountant()
+    if not accountant.supports(event):
+        raise ValueError(
+            "dp-accounting cannot evaluate this event by its privacy loss distribution. Enter what "
+            "is known of it: epsilon= and delta=, or rho=."
+        )
+    found = accountant.compose(event, times).get_epsilon(delta)
     if not math.isfinite(found) or found <= 0:
         raise ValueError(f"dp-accounting gives ε = {found} for this event at δ = {delta:g}.")
     return Loss("approximate", Fraction(found), Fraction(delta))

@@ -4,12 +4,18 @@ Writing transactions start with ``BEGIN IMMEDIATE`` and end when the file system
 write-ahead log is on disk (``synchronous=EXTRA``): one ``fsync`` per charge. A process that is
 killed leaves a log that the next one reads up to the last complete transaction. Every transaction
 has a connection of its own: one must not be carried into a forked process.
+
+SQLite keeps its locks and its log in files named after the path. So a ledger under two names, by a
+hard link or a mount of the file itself, would have two locks and two logs: it is refused.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import re
+import shutil
 import sqlite3
 import tempfile
 import threading
@@ -39,8 +45,16 @@ _PROBLEMS = {
 }
 
 
-def _translated(name: str, error: sqlite3.Error) -> LedgerError:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+_ROOM = 2**20  # bytes: with less left, a failure to write is one of a full disk
+
+
+def _translated(name: str, error: sqlite3.Error, folder: Path | None = None) -> LedgerError:
+    extended = getattr(error, "sqlite_errorcode", 0)
+    code = extended & 0xFF
+    if code == sqlite3.SQLITE_IOERR and folder is not None:
+        full = shutil.disk_usage(folder).free < _ROOM
+        if full or extended == sqlite3.SQLITE_IOERR_SHMSIZE:  # no room for the index of the log
+            code = sqlite3.SQLITE_FULL
     if code == sqlite3.SQLITE_ERROR and "no such table" in str(error):
         code = sqlite3.SQLITE_NOTADB
     problem = _PROBLEMS.get(code, f"the database failed ({error})")
@@ -80,16 +94,20 @@ class SqliteStore:
         check_folder(os.fspath(folder))
         part = folder / f".{self._path.name}.{uuid.uuid4().hex}.part"
         try:
-            with closing(_connect(part, "rwc")) as connection:
-                connection.execute("PRAGMA journal_mode = WAL")
+            _make_private(part)
+            with closing(_connect(part)) as connection:
                 with _transaction(connection, write=True) as transaction:
                     transaction.start(identity)
-            with suppress(FileExistsError):  # another process was first
-                os.link(part, self._path)
+                connection.execute("PRAGMA journal_mode = WAL")  # last: nothing is in the log
+            with _only_creator(folder), suppress(FileExistsError):
+                if not self._path.exists():  # else another process was first
+                    os.rename(part, self._path)  # not a link: the file never has two names
         except sqlite3.Error as error:
-            raise _translated(self.name, error) from error
+            raise _translated(self.name, error, self._path.parent) from error
         except OSError as error:
-            raise LedgerError(f"{self.name}: {error.strerror}.") from error
+            full = error.errno == errno.ENOSPC
+            problem = _PROBLEMS[sqlite3.SQLITE_FULL] if full else error.strerror
+            raise LedgerError(f"{self.name}: {problem}. Nothing was charged.") from error
         finally:
             with suppress(FileNotFoundError):
                 part.unlink()
@@ -104,26 +122,71 @@ class SqliteStore:
             )
         if self._path.is_file() and self._path.stat().st_size == 0:
             raise LedgerError(f"{self.name} is empty: it was truncated. Restore a backup.")
+        check_one_name(self.name, self._path)
         if write:
             check_folder(os.fspath(self._path.parent))
         try:
             with (
-                closing(_connect(self._path, "rw")) as connection,
+                closing(_connect(self._path)) as connection,
                 _transaction(connection, write=write) as transaction,
             ):
+                _share_companions(self._path)
                 yield transaction
         except sqlite3.Error as error:
-            raise _translated(self.name, error) from error
+            raise _translated(self.name, error, self._path.parent) from error
 
 
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    address = f"{path.as_uri()}?mode={mode}"
+def _connect(path: Path) -> sqlite3.Connection:
+    """Open a file that exists."""
+    address = f"{path.as_uri()}?mode=rw"
     connection = sqlite3.connect(
         address, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False
     )
     for setting in ("synchronous = EXTRA", "fullfsync = ON", "trusted_schema = OFF"):
         connection.execute(f"PRAGMA {setting}")
     return connection
+
+
+def _make_private(path: Path) -> None:
+    """Make an empty file for its owner and, as far as the umask allows, the group of its folder."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o660)
+    try:
+        group = path.parent.stat().st_gid
+        if hasattr(os, "fchown") and os.fstat(handle).st_gid != group:
+            try:
+                os.fchown(handle, -1, group)
+            except PermissionError:  # the group is that of the process: nobody chose it
+                os.fchmod(handle, 0o600)
+    finally:
+        os.close(handle)
+
+
+def _share_companions(path: Path) -> None:
+    """Give the log and its index, which have the ledger's mode, the ledger's group as well."""
+    if not hasattr(os, "chown"):
+        return
+    real = os.path.realpath(path)
+    group = os.stat(real).st_gid
+    for companion in (f"{real}-wal", f"{real}-shm"):
+        with suppress(OSError):  # there is none, or another user made it, who shares it as well
+            if os.stat(companion).st_gid != group:
+                os.chown(companion, -1, group)
+
+
+@contextmanager
+def _only_creator(folder: Path) -> Iterator[None]:
+    """Let processes that create a ledger in a folder follow one another."""
+    try:
+        import fcntl
+    except ImportError:  # Windows, where a rename does not replace a file
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 class MemoryStore:
@@ -186,19 +249,55 @@ def check_folder(folder: str) -> None:
         )
 
 
-def file_system(folder: str) -> str:
-    """Return the type of the file system that holds a folder; empty if the system does not say."""
+def check_one_name(name: str, path: Path) -> None:
+    """Refuse a ledger that can be reached by a second name, with locks and a log of its own."""
+    found = path.stat()
+    if path.is_file() and found.st_nlink != 1:
+        others = ", ".join(_same_file(path)) or "in other folders"
+        raise LedgerError(
+            f"{name} has {found.st_nlink} names (hard links; others: {others}). Locks of SQLite "
+            "belong to a name, so the same budget could be taken under each. Nothing was charged. "
+            "Remove all names but one; `find / -samefile` finds them."
+        )
+    if os.path.realpath(path) in dict(mounts()):
+        raise LedgerError(
+            f"{name} is itself a mount point: the file has another name outside. Locks of SQLite "
+            "belong to a name, so the same budget could be taken under each. Nothing was charged. "
+            "Mount the folder of the ledger instead of the file."
+        )
+
+
+def _same_file(path: Path) -> list[str]:
+    """Return the other names of a file in its folder."""
+    found, real = path.stat(), Path(os.path.realpath(path))
+    inside: list[str] = []
+    with suppress(OSError), os.scandir(real.parent) as entries:  # a folder that may not be listed
+        inside += [entry.name for entry in entries if entry.inode() == found.st_ino]
+    return sorted(other for other in inside if other != real.name)
+
+
+def mounts() -> list[tuple[str, str]]:
+    """Return mount points and types of file systems; none if the system does not say."""
     try:
         lines = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape").splitlines()
     except OSError:
-        return ""
-    folder, best, kind = os.path.realpath(folder), -1, ""
+        return []
+    found = []
     for line in lines:
         before, _, after = line.partition(" - ")
-        point = before.split()[4].replace("\\040", " ")
+        point = re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), before.split()[4])
+        found.append((point, after.split()[0]))
+    return found
+
+
+def file_system(folder: str) -> str:
+    """Return the type of the file system that holds a folder; empty if the system does not say."""
+    folder = os.path.realpath(folder)
+    best, kind = -1, ""
+    for point, type_ in mounts():
         inside = folder == point or folder.startswith(point.rstrip("/") + "/")
         if inside and len(point) >= best:
-            best, kind = len(point), after.split()[0]
+            best, kind = len(point), type_
     return kind
 
 
@@ -258,7 +357,7 @@ class Mark:
         number = f"{seq:020d}"
         line = f"{number} {digest} {_check(number, digest)}\n".encode("ascii")
         with suppress(OSError):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle = os.open(self.path, os.O_WRONLY | os.O_CREAT, 0o600)
             try:
                 os.write(handle, line)
