@@ -181,6 +181,9 @@ class PrivateLinearModel(BaseEstimator):
     # fit gets both from pipelines and searches of scikit-learn, if metadata routing is enabled
     __metadata_request__fit: ClassVar = {"groups": True, "sample_weight": True}
 
+    counted_before: ClassVar[int | None] = None
+    """Number of fits before this one, if a tuning has counted it: its own fits share a number."""
+
     _has_intervals: ClassVar[bool] = False
     _shifted_intercept: ClassVar[bool] = False
     _errors_need: ClassVar[tuple[str, ...]] = ()
@@ -444,7 +447,7 @@ class PrivateLinearModel(BaseEstimator):
         )
         spends = method.solver.plan(problem, method.models, n_models).spends
         self._warn(settings.budget, people)
-        earlier_fits = next(FITS)
+        earlier_fits = next(FITS) if self.counted_before is None else self.counted_before
         whole = settings.budget if method.mechanisms else spends
         payer = None if self.ledger is None else self._payer(self.ledger, method.solver)
         account = Account(whole, payer, people.unit)
