@@ -226,10 +226,13 @@ def _one_of(codes: NDArray[Any], code: int) -> FloatArray:
 
 
 def label_codes(y: NDArray[Any], declared: NDArray[Any]) -> NDArray[Any]:
-    """Return each label's index among the declared ones, which are sorted.
+    """Return each label's index among the declared ones.
 
     Unknown labels are a ``ValueError`` that shows none of them.
     """
+    by_size = np.argsort(declared)
+    if not np.array_equal(by_size, np.arange(len(declared))):  # classes in an order of their own
+        return by_size[label_codes(y, declared[by_size])]
     order = _ORDERS.get(y.dtype.kind)
     if order is not None and order == _ORDERS.get(declared.dtype.kind):
         codes = np.empty(len(y), dtype=np.min_scalar_type(len(declared)))

@@ -198,8 +198,7 @@ numeric, inference, random_state, ledger, progress
         if declared is None:
             classes, codes = LinearClassifier._labels_of(target)
         else:
-            classes, order = declared, np.argsort(declared)
-            codes = order[label_codes(target, declared[order])]
+            classes, codes = declared, label_codes(target, declared)
         splits = len(classes) - 1
         if splits > MOST_LEVELS:
             raise ValueError(
