@@ -210,6 +210,24 @@ def test_one_rows_exposure_changes_that_row_alone(row, value):
     assert not other[1].even  # so that the total weight is measured, on the budget
 
 
+@pytest.mark.parametrize("extreme", [1.7e308, 5e-324])
+@pytest.mark.parametrize("bound", [0.5, 1e-50, 1e50])
+def test_no_exposure_decides_on_a_warning(extreme, bound):
+    """A warning that one row causes would be about that row."""
+    X, y = np.random.default_rng(0).normal(size=(300, 2)), np.full(300, 1.0)
+    seen = []
+    for own in (1.0, extreme):
+        exposure = np.full(300, 1.0)
+        exposure[7] = own
+        model = PoissonRegressor(1.0, target_bounds=(0, 5), exposure_bound=bound)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(X, y, exposure=exposure)
+        # others are about released numbers: that all coefficients are 0
+        seen.append([str(item.message) for item in caught if item.category is RuntimeWarning])
+    assert seen == [[], []]
+
+
 @pytest.mark.parametrize(
     "exposure", [[1.0, 2.0], [1.0, 0.0, 1.0], [1.0, -1.0, 1.0], [1.0, np.nan, 1.0], list("abc")]
 )
