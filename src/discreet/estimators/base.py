@@ -446,7 +446,7 @@ class PrivateLinearModel(BaseEstimator):
             ),
         )
         spends = method.solver.plan(problem, method.models, n_models).spends
-        self._warn(settings.budget, people)
+        public = (*public, *self._warn(settings.budget, people))
         earlier_fits = next(FITS) if self.counted_before is None else self.counted_before
         whole = settings.budget if method.mechanisms else spends
         payer = None if self.ledger is None else self._payer(self.ledger, method.solver)
@@ -654,11 +654,14 @@ class PrivateLinearModel(BaseEstimator):
     def _note(self, solution: Solution, steps: tuple[Step, ...], problem: Problem) -> None:
         """Keep what predictions need to know of a solution on rows after these steps."""
 
-    def _warn(self, budget: Budget, people: People) -> None:
-        """Warn about settings under which the guarantee says less than it seems to."""
+    def _warn(self, budget: Budget, people: People) -> tuple[str, ...]:
+        """Warn about settings under which the guarantee says less than it seems to.
+
+        Returns what it has to say about steps of a pipeline that it does not cover.
+        """
         if self.epsilon is familiar.UNCHOSEN:
             familiar.warn_of_unchosen()
-        familiar.warn_of_callers(grouped=people.unit != "row")
+        outside = familiar.warn_of_callers(grouped=people.unit != "row")
         if budget.delta * people.size >= 1:
             whole = "a whole row" if people.unit == "row" else "all rows of a person"
             warnings.warn(
@@ -681,6 +684,7 @@ class PrivateLinearModel(BaseEstimator):
                 PrivacyLeakWarning,
                 stacklevel=4,
             )
+        return outside
 
     def _set_weights(
         self, weights: FloatArray, scale: float = 1.0, centre: float = 0.0

@@ -12,15 +12,15 @@ import inspect
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import FrameType
 from typing import Any, Final, TypeVar
 
-import numpy as np
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
 
+from discreet.card.leaks import leaky_steps
 from discreet.errors import PrivacyLeakWarning
+from discreet.statement import learned_outside
 
 Estimator = TypeVar("Estimator", bound=type)
 
@@ -137,15 +137,6 @@ _INSTEAD = {
 
 _OTHERWISE = "use schema.transformer() or a preparation, or a step that learns nothing from rows"
 
-_BLIND = frozenset(
-    {
-        "GaussianRandomProjection", "SparseRandomProjection", "RBFSampler", "SkewedChi2Sampler",
-        "PolynomialCountSketch", "PolynomialFeatures", "AdditiveChi2Sampler",
-    }
-)  # fmt: skip
-"""Steps of scikit-learn whose fit uses the shape of X alone."""
-
-
 _LOST_GROUPS = (
     "groups were given to the splitter, but not to this fit: it protects single rows, not people. "
     "Call sklearn.set_config(enable_metadata_routing=True) and pass params={'groups': ids}, so "
@@ -197,24 +188,26 @@ def warn_of_unchosen() -> None:
     )
 
 
-def warn_of_callers(*, grouped: bool) -> None:
+def warn_of_callers(*, grouped: bool) -> tuple[str, ...]:
     """Warn of steps fitted to the exact rows before the running fit, and of groups that were lost.
 
     A pipeline does not tell its last step about the others. A search of scikit-learn gives groups
     to its splitter alone, unless metadata routing is enabled: a fit that is not ``grouped`` then
-    protects single rows. So callers are looked at.
+    protects single rows. So callers are looked at. Returns what a guarantee has to say: the steps
+    that it does not cover.
     """
     frame: FrameType | None = sys._getframe(1)
     before_last: Any = None  # the pipeline that is at a step before its last
+    steps: list[Any] = []
     for _ in range(_FRAMES):
         if frame is None:
-            return
+            break
         names, name = frame.f_locals, frame.f_code.co_name
         owner = names.get("self")
         if isinstance(owner, Pipeline) and name == "_fit":
             before_last = owner
         elif isinstance(owner, Pipeline) and name.startswith("fit") and owner is not before_last:
-            _warn_of_steps(owner)
+            steps += leaky_steps(owner)
         if not grouped and frame.f_globals.get("__name__", "").startswith(_SEARCHES):
             routed = getattr(names.get("routed_params"), "splitter", None)
             split = getattr(routed, "split", None) or {}
@@ -222,11 +215,8 @@ def warn_of_callers(*, grouped: bool) -> None:
                 warnings.warn(_LOST_GROUPS, PrivacyLeakWarning, stacklevel=5)
                 grouped = True
         frame = frame.f_back
-
-
-def _warn_of_steps(pipeline: Pipeline) -> None:
-    """Name each kind of step once, and the private alternative."""
-    for kind in dict.fromkeys(type(step) for step in _fitted(pipeline)):
+    kinds = dict.fromkeys(type(step) for step in steps)
+    for kind in kinds:
         where = kind.__module__
         instead = next((text for key, text in _INSTEAD.items() if where.startswith(key)), None)
         warnings.warn(
@@ -234,35 +224,6 @@ def _warn_of_steps(pipeline: Pipeline) -> None:
             "the guarantee does not cover what it learned, and predictions show it. Instead: "
             f"{instead or _OTHERWISE}.",
             PrivacyLeakWarning,
-            stacklevel=6,
+            stacklevel=5,
         )
-
-
-def _fitted(step: Any, *, last: bool = False) -> Iterator[Any]:
-    """Yield the steps inside that learn from the exact rows; a pipeline's last step on request."""
-    if step is None or isinstance(step, str):
-        return
-    if isinstance(step, Pipeline):
-        for _, inner in step.steps if last else step.steps[:-1]:
-            yield from _fitted(inner, last=True)
-        return
-    parts = getattr(step, "transformers", None) or getattr(step, "transformer_list", None)
-    if parts is not None:  # a column transformer or a union
-        for part in parts:
-            yield from _fitted(part[1], last=True)
-    elif not _learns_nothing(step):
-        yield step
-
-
-def _learns_nothing(step: Any) -> bool:
-    """Return whether a step is private, or does not depend on the values of rows."""
-    known = hasattr(step, "guarantee_") or type(step).__name__ in _BLIND
-    if known or not get_tags(step).requires_fit:
-        return True
-    settings = step.get_params(deep=False) if hasattr(step, "get_params") else {}
-    categories = settings.get("categories", "auto")
-    return (
-        settings.get("strategy") == "constant"
-        or not (isinstance(categories, str) and categories == "auto")
-        or np.ndim(settings.get("knots", "")) == 2
-    )
+    return tuple(learned_outside(kind.__name__) for kind in kinds)

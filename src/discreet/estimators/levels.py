@@ -34,6 +34,7 @@ from discreet.estimators.people import People
 from discreet.objectives import L2, Logistic, Loss, Problem
 from discreet.preparation import Step
 from discreet.solvers import Solution
+from discreet.statement import LABELS_TAKEN
 from discreet.validate import FloatArray, choice, integer
 
 MOST_LEVELS = 200
@@ -216,7 +217,7 @@ numeric, inference, random_state, ledger, progress
             nominal = np.full(len(index), 1.0 / (splits * people.rows_per_unit))
             spread = replace(spread, nominal=nominal)
         targets = np.where(codes[index] > level, 1.0, -1.0)
-        public = ("the class labels",)
+        public = (LABELS_TAKEN if self.classes is None else "the class labels",)
         basis = np.eye(splits)[:, 1:]
         self._fit_levels(settings, X, index, level, targets, spread, public, basis)
         self.classes_ = classes
