@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from discreet.card import risk, sections
 from discreet.card.descriptions import Bullets, describe_model, last_step, listed, shown
-from discreet.card.leaks import leaky_steps
+from discreet.card.leaks import leaky_steps, steps_of
 from discreet.card.sections import Costs, budget_text
 from discreet.core import Guarantee, Relation
 from discreet.statement import learned_outside, neighbours, steps_outside, uncovered
@@ -120,7 +119,7 @@ def card(
             )
     guarantee = subject
     schemas = [] if schema is None else [schema]
-    for step in _steps(model):
+    for step in steps_of(model):
         found = getattr(step, "schema", None)
         if hasattr(found, "spent") and found not in schemas:
             schemas.append(found)
@@ -192,18 +191,10 @@ def _banner(guarantee: Guarantee) -> str:
     return ""
 
 
-def _steps(model: Any) -> Iterator[Any]:
-    """Yield a model or pipeline and all of its steps, nested ones included."""
-    yield model
-    for name in ("steps", "transformer_list", "transformers_"):
-        for step in getattr(model, name, None) or ():
-            yield from _steps(step[1])
-
-
 def _steps_before(model: Any) -> Costs:
     """Return names and costs of private steps before the model, such as a `PrivateScaler`."""
     found = []
-    for step in _steps(model):
+    for step in steps_of(model):
         stated = getattr(step, "guarantee_", None)
         if isinstance(stated, Guarantee) and step is not last_step(model):
             unit = None if stated.unit == "row" else stated.unit

@@ -35,22 +35,37 @@ def leaky_steps(pipeline: Any) -> Iterator[Any]:
         yield from leaky_steps(pipeline.steps[-1][1])
 
 
+def steps_of(step: Any) -> Iterator[Any]:
+    """Yield a step and all steps inside of it; those of a column transformer as they were fitted.
+
+    A fitted pipeline is a step, too.
+    """
+    yield step
+    for _, inner in _parts(step) or ():
+        yield from steps_of(inner)
+
+
 def _leaky(step: Any) -> Iterator[Any]:
     """Yield a step, or those inside of it, if they learned from the exact rows."""
     if step is None or isinstance(step, str):
         return
-    parts: Any = None
-    if isinstance(step, Pipeline):
-        parts = step.steps
-    elif isinstance(step, FeatureUnion):
-        parts = step.transformer_list
-    elif isinstance(step, ColumnTransformer):  # which fits copies
-        parts = getattr(step, "transformers_", step.transformers)
+    parts = _parts(step)
     if parts is not None:
-        for part in parts:
-            yield from _leaky(part[1])
+        for _, inner in parts:
+            yield from _leaky(inner)
     elif not _learns_nothing(step):
         yield step
+
+
+def _parts(step: Any) -> list[tuple[str, Any]] | None:
+    """Return names and steps inside of a step; None if it is a single one."""
+    if isinstance(step, Pipeline):
+        return list(step.steps)
+    if isinstance(step, FeatureUnion):
+        return list(step.transformer_list)
+    if isinstance(step, ColumnTransformer):  # which fits copies
+        return [part[:2] for part in getattr(step, "transformers_", step.transformers)]
+    return None
 
 
 def _learns_nothing(step: Any) -> bool:

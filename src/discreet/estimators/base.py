@@ -373,6 +373,9 @@ class PrivateLinearModel(BaseEstimator):
 
         Rows that are elsewhere are read into blocks there, which hold the targets: y is then None.
         """
+        private = settings.method is None or settings.method.solver.private
+        if groups is None and private:
+            familiar.check_callers(type(self))
         # if this fit fails, no mixture with attributes of an earlier one is left
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)

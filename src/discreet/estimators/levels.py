@@ -192,7 +192,7 @@ numeric, inference, random_state, ledger, progress
                 "intervals of ordered classes are for independent rows that count alike. Leave "
                 "inference=False, or groups and sample_weight out."
             )
-        X, target = self._read(X, y, settings, numbers=False)
+        X, target = self._read(X, y, settings, numbers=False, groups=groups)
         if target is None:
             raise NotSupported("OrdinalClassifier is for tables of this process, not of workers.")
         people = People.of(X, groups, sample_weight, self.rows_per_unit)
@@ -410,7 +410,7 @@ numeric, inference, random_state, ledger, progress
         self
         """
         settings, ends = self._settings(), self._ends()
-        X, durations = self._read(X, y, settings, numbers=True)
+        X, durations = self._read(X, y, settings, numbers=True, groups=groups)
         if durations is None:
             raise NotSupported("survival is for tables of this process, not of workers.")
         people = People.of(X, groups, sample_weight, self.rows_per_unit)
