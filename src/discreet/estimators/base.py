@@ -56,7 +56,7 @@ from discreet.solvers import Progress, Solution, Solver, resolve
 from discreet.validate import FloatArray, flag, function, integer, number
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from discreet.figures import Figure
 
 _TABLES = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 """Tables that are used as they are; scikit-learn converts others."""

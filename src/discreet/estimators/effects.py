@@ -34,9 +34,9 @@ from discreet.validate import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from discreet.estimators.base import PrivateLinearModel
+    from discreet.figures import Figure
 
 POINTS = 101
 """Points of a curve."""
@@ -221,7 +221,7 @@ def plot_effects(
 
     ``units`` has functions that bring numbers in X to a column's own units, by its name.
     """
-    from matplotlib.figure import Figure
+    from discreet.figures import Figure
 
     found = effects(model, names)
     across = min(4, len(found))
