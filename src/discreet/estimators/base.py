@@ -198,6 +198,14 @@ class PrivateLinearModel(BaseEstimator):
         """Return the row loss that the estimator's settings name."""
         raise NotImplementedError
 
+    def _clipped(self) -> tuple[str, ...]:
+        """State how targets are clipped; texts depend on settings alone, whatever the rows are."""
+        return ()
+
+    def _unchecked(self) -> tuple[str, ...]:
+        """State what a fit does not check in the targets, as the answer would be about rows."""
+        return ()
+
     def set_params(self, **params: Any) -> Self:
         """Set parameters; keywords of other libraries are refused with what to use instead."""
         names = [name.partition("__")[0] for name in params]
@@ -514,7 +522,7 @@ class PrivateLinearModel(BaseEstimator):
             of_steps = (method.balance.condition, *of_steps)
         if method.inference:
             of_steps = (*of_steps, method.inference[0].condition)
-        conditions = (*of_steps, *solutions[0].conditions)
+        conditions = (*of_steps, *self._clipped(), *solutions[0].conditions)
         if y is None:
             conditions += (_WORKERS.format(X.place),)
         if people.unit != "row" or people.condition:

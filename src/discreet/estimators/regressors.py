@@ -122,6 +122,12 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         found = effects.intervals(self, table, scores, level, residual)
         return found._replace(low=self._predicted(found.low), high=self._predicted(found.high))
 
+    def _clipped(self) -> tuple[str, ...]:
+        if self.target_bounds is None:
+            return ()
+        low, high = self._bounds()
+        return (f"targets beyond the bounds [{low:g}, {high:g}] are clipped to them",)
+
     def _objective(self) -> tuple[Budget, Loss, L2]:
         self._target_units()
         return super()._objective()
