@@ -109,7 +109,7 @@ def test_the_card_opens_with_the_steps_outside_the_budget(place, of, fitted):
         "model": last.card,
         "guarantee": lambda: cards.card(last.guarantee_),
     }[of]()
-    assert made.banner.startswith("NOT ALL OF IT IS PRIVATE: ")
+    assert made.banner.startswith("NOT PRIVATE in part: ")
     for name in names:
         assert name in made.banner
         assert (
@@ -118,10 +118,10 @@ def test_the_card_opens_with_the_steps_outside_the_budget(place, of, fitted):
         assert name in made.summary
     text = cards.text(made).split("\n")
     assert text[3] == "!" * 88
-    assert text[4].startswith("!! NOT ALL OF IT IS PRIVATE")
-    assert cards.markdown(made).split("\n")[2].startswith("> **⚠ NOT ALL OF IT IS PRIVATE")
+    assert text[4].startswith("!! NOT PRIVATE in part")
+    assert cards.markdown(made).split("\n")[2].startswith("> **⚠ NOT PRIVATE in part")
     page = cards.html(made)
-    assert page.index('<p class="banner" role="alert">⚠ NOT ALL') < page.index("<section")
+    assert page.index('class="banner" role="alert">⚠ NOT PRIVATE in part') < page.index("<section")
     assert '<svg class="curve"' in page  # bounds are given, with what they do not cover
 
 

@@ -632,8 +632,6 @@ def test_a_private_step_between_schema_and_model_needs_the_groups_as_well():
         make_pipeline(VISITS.transformer(), inside, logistic()).fit(FRAME, Y)
 
 
-def test_schemas_without_a_unit_and_baselines_need_no_groups():
+def test_schemas_without_a_unit_need_no_groups():
     rows = Schema({"a": Numeric(-1, 1), "b": Numeric(-1, 1)}, extra="ignore")
     assert make_pipeline(rows.transformer(), logistic()).fit(FRAME, Y)[-1].guarantee_.unit == "row"
-    baseline = make_pipeline(VISITS.transformer(), logistic(solver="nonprivate"))
-    assert not baseline.fit(FRAME, Y)[-1].guarantee_.private

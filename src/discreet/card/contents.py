@@ -185,7 +185,7 @@ def _banner(guarantee: Guarantee) -> str:
     if steps := steps_outside(guarantee):
         named = listed(steps)
         return (
-            f"NOT ALL OF IT IS PRIVATE: {named} learned from the exact rows, outside the budget. "
+            f"NOT PRIVATE in part: {named} learned from the exact rows, outside the budget. "
             "The promise below does not cover that."
         )
     return ""

@@ -381,9 +381,6 @@ class PrivateLinearModel(BaseEstimator):
 
         Rows that are elsewhere are read into blocks there, which hold the targets: y is then None.
         """
-        private = settings.method is None or settings.method.solver.private
-        if groups is None and private:
-            familiar.check_callers(type(self))
         # if this fit fails, no mixture with attributes of an earlier one is left
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
@@ -522,7 +519,7 @@ class PrivateLinearModel(BaseEstimator):
             of_steps = (method.balance.condition, *of_steps)
         if method.inference:
             of_steps = (*of_steps, method.inference[0].condition)
-        conditions = (*of_steps, *self._clipped(), *solutions[0].conditions)
+        conditions = (*of_steps, *solutions[0].conditions)
         if y is None:
             conditions += (_WORKERS.format(X.place),)
         if people.unit != "row" or people.condition:
@@ -672,7 +669,7 @@ class PrivateLinearModel(BaseEstimator):
         """
         if self.epsilon is familiar.UNCHOSEN:
             familiar.warn_of_unchosen()
-        outside = familiar.warn_of_callers(grouped=people.unit != "row")
+        outside = familiar.warn_of_callers(type(self), grouped=people.unit != "row")
         if budget.delta * people.size >= 1:
             whole = "a whole row" if people.unit == "row" else "all rows of a person"
             warnings.warn(

@@ -12,7 +12,7 @@ import inspect
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import FrameType
 from typing import Any, Final, TypeVar
 
@@ -189,85 +189,70 @@ def warn_of_unchosen() -> None:
     )
 
 
-def check_callers(kind: type) -> None:
-    """Refuse a fit without groups in a pipeline whose schema names whose row each row is.
-
-    Raises before the rows are read: such a fit would promise something to single rows, silently.
-    """
-    for pipeline, _ in _running_pipelines():
-        for step in steps_of(pipeline):
-            unit = getattr(getattr(step, "schema", None), "unit", None)
-            if unit is None:
-                continue
-            named = (name for name, each in pipeline.steps if type(each) is kind)
-            keyword = f"{next(named, '<step>')}__groups"
-            routing = ""
-            if get_config().get("enable_metadata_routing"):
-                keyword = "groups"
-            elif keyword.startswith("<"):
-                keyword = "groups"
-                routing = "call sklearn.set_config(enable_metadata_routing=True) and "
-            raise PrivacyError(
-                f"The schema in this pipeline names the unit {unit!r}, but {kind.__name__} got no "
-                "groups: its promise would be for one row. Pass the ids of all rows: "
-                f"{routing}pipeline.fit(table, y, {keyword}=table[{unit!r}]); or use X, y, groups "
-                "= schema.open(table). If no unit has several rows, leave it out of the schema."
-            )
-
-
-def _running_pipelines() -> Iterator[tuple[Pipeline, bool]]:
-    """Yield the pipelines that are being fitted, and whether they are at their last step."""
-    frame: FrameType | None = sys._getframe(1)
-    before_last: Any = None
-    for _ in range(_FRAMES):
-        if frame is None:
-            return
-        owner, name = frame.f_locals.get("self"), frame.f_code.co_name
-        if isinstance(owner, Pipeline) and name == "_fit":
-            before_last = owner
-        elif isinstance(owner, Pipeline) and name.startswith("fit"):
-            yield owner, owner is not before_last
-        frame = frame.f_back
-
-
-def warn_of_callers(*, grouped: bool) -> tuple[str, ...]:
+def warn_of_callers(kind: type, *, grouped: bool) -> tuple[str, ...]:
     """Warn of steps fitted to the exact rows before the running fit, and of groups that were lost.
 
     A pipeline does not tell its last step about the others. A search of scikit-learn gives groups
     to its splitter alone, unless metadata routing is enabled: a fit that is not ``grouped`` then
     protects single rows. So callers are looked at. Returns what a guarantee has to say: the steps
-    that it does not cover.
+    that it does not cover. A schema that names units is refused if the fit, of an estimator of this
+    ``kind``, has no groups.
     """
-    steps = [
-        step for pipeline, last in _running_pipelines() if last for step in leaky_steps(pipeline)
-    ]
-    if not grouped and _lost_groups():
+    frame: FrameType | None = sys._getframe(1)
+    before_last: Any = None  # the pipeline that is at a step before its last
+    steps: list[Any] = []
+    lost = False
+    for _ in range(_FRAMES):
+        if frame is None:
+            break
+        names, name = frame.f_locals, frame.f_code.co_name
+        owner = names.get("self")
+        if isinstance(owner, Pipeline) and name == "_fit":
+            before_last = owner
+        elif isinstance(owner, Pipeline) and name.startswith("fit"):
+            if not grouped:
+                _refuse_units(owner, kind)
+            steps += [] if owner is before_last else leaky_steps(owner)
+        if frame.f_globals.get("__name__", "").startswith(_SEARCHES):
+            routed = getattr(names.get("routed_params"), "splitter", None)
+            split = getattr(routed, "split", None) or {}
+            lost |= names.get("groups") is not None or split.get("groups") is not None
+        frame = frame.f_back
+    if lost and not grouped:
         warnings.warn(_LOST_GROUPS, PrivacyLeakWarning, stacklevel=5)
     kinds = dict.fromkeys(type(step) for step in steps)
-    for kind in kinds:
-        where = kind.__module__
+    for leaky in kinds:
+        where = leaky.__module__
         instead = next((text for key, text in _INSTEAD.items() if where.startswith(key)), None)
         warnings.warn(
-            f"{kind.__name__} in this pipeline was fitted to the exact rows, outside the budget: "
+            f"{leaky.__name__} in this pipeline was fitted to the exact rows, outside the budget: "
             "the guarantee does not cover what it learned, and predictions show it. Instead: "
             f"{instead or _OTHERWISE}.",
             PrivacyLeakWarning,
             stacklevel=5,
         )
-    return tuple(learned_outside(kind.__name__) for kind in kinds)
+    return tuple(learned_outside(leaky.__name__) for leaky in kinds)
 
 
-def _lost_groups() -> bool:
-    """Return whether a search that is running gave groups to its splitter."""
-    frame: FrameType | None = sys._getframe(1)
-    for _ in range(_FRAMES):
-        if frame is None:
-            return False
-        names = frame.f_locals
-        if frame.f_globals.get("__name__", "").startswith(_SEARCHES):
-            routed = getattr(names.get("routed_params"), "splitter", None)
-            split = getattr(routed, "split", None) or {}
-            if names.get("groups") is not None or split.get("groups") is not None:
-                return True
-        frame = frame.f_back
-    return False
+def _refuse_units(pipeline: Pipeline, kind: type) -> None:
+    """Refuse a fit without groups if a schema in its pipeline says whose row each row is.
+
+    The fit would promise something to single rows, silently. Nothing is spent by then.
+    """
+    for step in steps_of(pipeline):
+        unit = getattr(getattr(step, "schema", None), "unit", None)
+        if unit is None:
+            continue
+        name = next((name for name, each in pipeline.steps if type(each) is kind), None)
+        keyword, routing = f"{name}__groups", ""
+        if get_config().get("enable_metadata_routing"):
+            keyword = "groups"
+        elif name is None:
+            keyword = "groups"
+            routing = "call sklearn.set_config(enable_metadata_routing=True) and "
+        raise PrivacyError(
+            f"The schema in this pipeline names the unit {unit!r}, but {kind.__name__} got no "
+            "groups: its promise would be for one row. Pass the ids of all rows: "
+            f"{routing}pipeline.fit(table, y, {keyword}=table[{unit!r}]); or use X, y, groups = "
+            "schema.open(table). If no unit has several rows, leave it out of the schema."
+        )

@@ -196,7 +196,7 @@ numeric, inference, random_state, ledger, progress
                 "intervals of ordered classes are for independent rows that count alike. Leave "
                 "inference=False, or groups and sample_weight out."
             )
-        X, target = self._read(X, y, settings, numbers=False, groups=groups)
+        X, target = self._read(X, y, settings, numbers=False)
         if target is None:
             raise NotSupported("OrdinalClassifier is for tables of this process, not of workers.")
         people = People.of(X, groups, sample_weight, self.rows_per_unit)
@@ -420,7 +420,7 @@ numeric, inference, random_state, ledger, progress
         self
         """
         settings, ends = self._settings(), self._ends()
-        X, durations = self._read(X, y, settings, numbers=True, groups=groups)
+        X, durations = self._read(X, y, settings, numbers=True)
         if durations is None:
             raise NotSupported("survival is for tables of this process, not of workers.")
         people = People.of(X, groups, sample_weight, self.rows_per_unit)
@@ -433,7 +433,8 @@ numeric, inference, random_state, ledger, progress
             f"all of one {people.unit} have at most 1 together"
         )
         spread = replace(people.spread(rows.person, condition), nominal=nominal, even=False)
-        targets, public = np.where(rows.event, 1.0, -1.0), ("the periods",)
+        targets = np.where(rows.event, 1.0, -1.0)
+        public: tuple[str, ...] = ("the periods", *self._clipped())
         if event is None:
             public = (*public, "that every duration ended with the event, as no event was given")
         basis = self._basis(ends.size, people.size, settings.budget)

@@ -85,7 +85,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
             y, people = exposure.applied(X, y, people)
         method = self._method(settings, X, people)
         bounds = None if self.target_bounds is None else self._bounds()
-        public = () if bounds is None else ("the bounds of the target",)
+        public = () if bounds is None else ("the bounds of the target", *self._clipped())
         low, high = (-np.inf, np.inf) if bounds is None else bounds
         rule = partial(_in_units, low=low, high=high, centre=centre, scale=scale)
         weights = self._fit_models(settings, method, X, y, [rule], public, people)

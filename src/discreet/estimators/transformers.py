@@ -26,7 +26,7 @@ from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.curator import NoisyMoment
 from discreet.core.noise import Noise
 from discreet.estimators.base import FITS, PrivateLinearModel
-from discreet.estimators.familiar import UNCHOSEN, check_callers, familiar
+from discreet.estimators.familiar import UNCHOSEN, familiar
 from discreet.estimators.inputs import check_table
 from discreet.estimators.people import People
 from discreet.ledger import Dataset, check_dataset
@@ -79,8 +79,6 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             check_dataset(self.ledger)
         for name in self._flags:
             flag(name, getattr(self, name))
-        if groups is None:
-            check_callers(type(self))
         X = self._read(X, reset=True)
         people = People.of(X, groups, None, None)
         public = self._public_bounds(X.shape[1])

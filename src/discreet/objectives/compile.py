@@ -101,7 +101,7 @@ def _is_own(dispatcher: Any) -> bool:
 def _announce(text: str) -> None:
     """Log a warning, or write it to standard error if the program has set up no logging.
 
-    A level above WARNING for the logger ``discreet.compile``, or for ``discreet``, silences it.
+    A higher level for the logger ``discreet.compile``, or for ``discreet``, silences it.
     """
     logger: logging.Logger | None = _log
     while logger is not None:
