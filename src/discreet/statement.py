@@ -21,6 +21,31 @@ _PEOPLE = {
     "replace_one": "one person with all of their rows replaced by another",
 }
 
+LABELS_TAKEN = "the class labels, taken from y outside the budget"
+"""What the public part of a guarantee says if nobody declared the labels."""
+
+_LEARNED = " learned from the exact rows, outside the budget"
+
+
+def learned_outside(step: str) -> str:
+    """Return what the public part of a guarantee says of a step that it does not cover."""
+    return f"what {step}{_LEARNED}"
+
+
+def steps_outside(guarantee: Any) -> tuple[str, ...]:
+    """Return the names of steps that learned from the exact rows, outside the budget."""
+    found = (text for text in guarantee.public if text.endswith(_LEARNED))
+    return tuple(text.removeprefix("what ").removesuffix(_LEARNED) for text in found)
+
+
+def uncovered(guarantee: Any) -> str:
+    """State in a sentence what steps outside the budget learned, if there are any."""
+    steps = steps_outside(guarantee)
+    if not steps:
+        return ""
+    named = steps[0] if len(steps) == 1 else f"{', '.join(steps[:-1])} and {steps[-1]}"
+    return f"It does not cover what {named}{_LEARNED}."
+
 
 def neighbours(guarantee: Any) -> str:
     """Return the difference between neighbouring data sets, in words: one row, or one person."""
@@ -29,7 +54,7 @@ def neighbours(guarantee: Any) -> str:
 
 
 def sentences(guarantee: Any) -> str:
-    """State the promise in two sentences."""
+    """State the promise in two sentences, with one more if steps are outside of it."""
     if not guarantee.private:
         return (
             "NOT PRIVATE: this fit is a baseline computed on the exact rows and protects nobody. "
@@ -39,6 +64,8 @@ def sentences(guarantee: Any) -> str:
     if guarantee.delta:
         promise = f"(ε = {guarantee.epsilon:g}, δ = {guarantee.delta:g})-differentially private"
     promise += f" for {neighbours(guarantee)}."
+    if outside := uncovered(guarantee):
+        promise += f" {outside}"
     others = "Other fits on the same data add to it."
     if guarantee.secure:
         return f"This fit is {promise} {others}"

@@ -149,6 +149,13 @@ def test_it_is_read_back_from_plain_data(guarantee):
     }
 
 
+@pytest.mark.parametrize("secure", [True, False])
+def test_test_mode_is_read_back_as_test_mode(guarantee, secure):
+    read = Guarantee.from_dict(replace(guarantee, secure=secure).to_dict())
+    assert read.secure is secure
+    assert str(read).startswith("TEST MODE, NOT PRIVATE") is not secure
+
+
 def test_every_mechanism_in_the_package_can_be_read_back():
     from discreet.accounting import objective_perturbation, subsampling
     from discreet.core import guarantee as module

@@ -34,7 +34,7 @@ class Spy:
     """Rows that record how often the filter had been charged when they were read."""
 
     n_rows = public_size = 1000
-    n_parameters = 2
+    n_features = n_parameters = 2
 
     def __init__(self, row_norm=2.0, error=0.0):
         self.row_norm, self.error = row_norm, error
@@ -342,3 +342,21 @@ def test_noise_of_counts_of_largest_entries_by_relation(relation, change):
     assert noisy.deviation == pytest.approx(expected, rel=1e-4)
     assert noisy.values.size == 43 * 121
     assert np.mean(noisy.values**2) == pytest.approx(expected**2, rel=0.12)
+
+
+def test_columns_of_exponent_counts_are_those_of_the_table_without_the_intercept():
+    """A mask for the intercept, too, would be longer than the counts that the kernel fills."""
+    account = Account(Budget(1.0, 1e-6, "add_remove"))
+    account.reserve([("all", 0.5)], ("gdp",))
+    rows = as_rows(np.ones((5, 12)), np.zeros(5), fit_intercept=True)
+    curator = Curator(rows, account, Noise(SeededBits(3)))
+    curator.open_reserved(0)
+    noisy = curator.exponent_counts(np.full(12, True), mechanism=Gaussian(50.0))
+    assert noisy.values.size == 43 * 13
+    spent = curator.spent_share
+    with pytest.raises(ValueError, match="among must name some of 12 columns"):
+        curator.exponent_counts(np.full(13, True), mechanism=Gaussian(50.0))
+    assert curator.spent_share == spent
+    noisy = curator.exponent_counts(mechanism=Gaussian(50.0))
+    assert noisy.values.size == 129 * 12
+    assert noisy.deviation == pytest.approx(50.0 * math.sqrt(12), rel=1e-4)

@@ -15,8 +15,11 @@ from discreet import (
     LinearSVC,
     LogisticRegression,
     NotSupported,
+    PrivacyError,
     PrivacyLeakWarning,
 )
+from discreet.core import Gaussian
+from discreet.solvers import GD
 
 CLASSIFIERS = [LogisticRegression, LinearSVC]
 
@@ -195,6 +198,33 @@ def test_bad_data(X, y, text):
         with pytest.raises(ValueError, match=text):
             LogisticRegression(ledger=ledger).fit(X, y)
     assert ledger.entries == 0  # nothing was spent
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, MemoryError])
+@pytest.mark.parametrize("read", [False, True])
+def test_a_fit_that_is_stopped_closes_its_account(stop, read, binary, monkeypatch):
+    """Ctrl-C before a row was read gives the charge back; after that, it stays."""
+    curators = []
+
+    def interrupted(self, problem, curator, plan, record):
+        curator.open("gdp")
+        curators.append(curator)
+        if read:
+            curator.row_sum(mechanism=Gaussian(1e3))
+        raise stop
+
+    monkeypatch.setattr(GD, "_solve", interrupted)
+    ledger = Ledger().create("rows")
+    model = LogisticRegression(
+        1.0, 1e-6, classes=["no", "yes"], solver="gd", data_norm=1.0, ledger=ledger
+    )
+    with pytest.raises(stop):
+        model.fit(*binary)
+    (entry,) = ledger.records()
+    assert entry["status"] == ("reserved" if read else "returned")
+    with pytest.raises(PrivacyError, match="closed"):
+        curators[0].row_sum(mechanism=Gaussian(1e3))
+    assert not hasattr(model, "coef_")
 
 
 def test_labels_outside_classes_are_refused_without_showing_them(binary):

@@ -163,7 +163,7 @@ def test_a_histogram_is_charged_before_a_row_is_read(rows, monkeypatch):
     def stop(*_args, **_settings):
         raise RuntimeError("rows are read")
 
-    monkeypatch.setattr("discreet.estimators.scoring.row_scores", stop)
+    monkeypatch.setattr("discreet.estimators.base.PrivateLinearModel._margins", stop)
     with pytest.raises(RuntimeError):
         score_histogram(model, X, y, EDGES, Budget(0.5, 0.0, "add_remove"), ledger)
     assert ledger.spent == pytest.approx(0.5)

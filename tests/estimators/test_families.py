@@ -13,8 +13,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from discreet import (
+    DiscreteTimeSurvival,
     GammaRegressor,
+    LinearRegression,
     NotSupported,
+    OrdinalClassifier,
     PoissonRegressor,
     QuantileRegressor,
     load,
@@ -210,6 +213,24 @@ def test_one_rows_exposure_changes_that_row_alone(row, value):
     assert not other[1].even  # so that the total weight is measured, on the budget
 
 
+@pytest.mark.parametrize("extreme", [1.7e308, 5e-324])
+@pytest.mark.parametrize("bound", [0.5, 1e-50, 1e50])
+def test_no_exposure_decides_on_a_warning(extreme, bound):
+    """A warning that one row causes would be about that row."""
+    X, y = np.random.default_rng(0).normal(size=(300, 2)), np.full(300, 1.0)
+    seen = []
+    for own in (1.0, extreme):
+        exposure = np.full(300, 1.0)
+        exposure[7] = own
+        model = PoissonRegressor(1.0, target_bounds=(0, 5), exposure_bound=bound)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(X, y, exposure=exposure)
+        # others are about released numbers: that all coefficients are 0
+        seen.append([str(item.message) for item in caught if item.category is RuntimeWarning])
+    assert seen == [[], []]
+
+
 @pytest.mark.parametrize(
     "exposure", [[1.0, 2.0], [1.0, 0.0, 1.0], [1.0, -1.0, 1.0], [1.0, np.nan, 1.0], list("abc")]
 )
@@ -254,3 +275,83 @@ def test_exposure_is_routed(policies):
         pipeline.fit(X, y, exposure=exposure)
     direct = PoissonRegressor(5.0, **settings).fit(X, y, exposure=exposure)
     np.testing.assert_array_equal(pipeline[-1].coef_, direct.coef_)
+
+
+# Targets that a family does not have
+
+
+def survival(**settings):
+    return DiscreteTimeSurvival(1.0, 1e-6, periods=3, **settings)
+
+
+ODD = {
+    "counts": (
+        lambda **own: PoissonRegressor(1.0, 1e-6, target_bounds=(0, 5), **own),
+        [1.0, 2.0, 0.0],
+        [-3.0, 0.5, 1e9],
+        ("Targets beyond the bounds [0, 5] are clipped to them", "a negative count becomes 0"),
+    ),
+    "amounts": (
+        lambda **own: GammaRegressor(1.0, 1e-6, target_bounds=(0.1, 50), **own),
+        [1.0, 2.0, 3.0],
+        [0.0, -2.0, 1e9],
+        ("beyond the bounds [0.1, 50] are clipped", "an amount of 0 or less becomes 0.1"),
+    ),
+    "numbers": (
+        lambda **own: LinearRegression(1.0, 1e-6, target_bounds=(-1, 4), **own),
+        [1.0, 2.0, 0.0],
+        [-30.0, 40.0, 1e300],
+        ("Targets beyond the bounds [-1, 4] are clipped to them",),
+    ),
+    "durations": (
+        survival,
+        [1.0, 2.0, 3.0],
+        [-1.0, 0.0, 1e9],
+        ("Durations up to 1, also negative ones, count in the first period",),
+    ),
+    "classes": (
+        lambda **own: OrdinalClassifier(1.0, 1e-6, classes=[0, 1, 2], **own),
+        [0, 1, 2],
+        [0, 2, 2],
+        ("Not checked: that every class has rows",),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_notes_on_targets_are_the_same_whatever_the_targets_are(name):
+    """They always appear, and neither they nor warnings say that a row has such a target."""
+    make, plain, odd, texts = ODD[name]
+    X = np.random.default_rng(1).normal(size=(300, 2))
+    seen = []
+    for values in (plain, odd):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = make().fit(X, np.tile(values, 100))
+        told = [str(item.message) for item in caught if "All coefficients" not in str(item.message)]
+        footer = " ".join(model.summary().footer)
+        for text in texts:
+            assert text in footer
+        explained = model.guarantee_.explain()
+        assert all(text in explained for text in model._clipped())
+        seen.append((told, footer, model.guarantee_.public))
+    assert seen[0] == seen[1]
+
+
+def test_that_no_event_was_given_is_public_knowledge():
+    X = np.random.default_rng(1).normal(size=(300, 2))
+    time = np.tile([1.0, 2.0, 3.0], 100)
+    text = "that every duration ended with the event, as no event was given"
+    assert text in survival().fit(X, time).guarantee_.public
+    assert text not in survival().fit(X, time, event=np.ones(300)).guarantee_.public
+
+
+def test_intervals_are_said_to_be_for_clipped_targets(tables):
+    X, y = tables[0], tables[1][PoissonRegressor]
+    model = PoissonRegressor(5.0, 1e-6, target_bounds=(0, 30), inference=True).fit(X, y)
+    footer = " ".join(model.summary().footer)
+    assert model.covariances_
+    assert "no clipping" not in footer
+    assert "gradients are not clipped" in footer
+    assert "Coefficients and intervals are for clipped targets" in footer
+    assert "[0, 30]" in model.guarantee_.explain()

@@ -5,12 +5,15 @@ import re
 import sys
 import types
 import warnings
+from dataclasses import replace
 from html.parser import HTMLParser
 
+import matplotlib.figure
 import numpy as np
 import pytest
 
 from discreet import LinearRegression, LogisticRegression, PrivacyError
+from discreet.audit.figure import draw
 from discreet.audit.result import Audit
 from discreet.estimators import trace
 from discreet.estimators.trace import Bar, Trace
@@ -21,6 +24,7 @@ from discreet.tables.columns import Categorical, Ignored, Numeric
 from discreet.tables.declarations import Spent, Target
 from discreet.tables.schema import Schema
 from discreet.tuning import tune
+from discreet.tuning.plan import Plan, Planned
 
 
 class Balanced(HTMLParser):
@@ -92,18 +96,20 @@ def test_a_schema_displays_its_columns_as_text():
     assert "… and 40 more columns" in many._repr_html_()
 
 
+AUDIT = {
+    "subject": "<gd>", "pair": "p", "statistic": "s", "epsilon": 1.0, "delta": 1e-6,
+    "relation": "add_remove", "epsilon_bound": 0.9, "mu_bound": 0.1, "confidence": 0.95,
+    "epsilon_if_gaussian": 0.9, "trials": 10_000, "sharpness": 1.1, "trials_needed": None,
+    "seconds": 2.0,
+}  # fmt: skip
+
+
 def test_an_audit_displays_its_verdict():
-    settings = {
-        "subject": "<gd>", "pair": "p", "statistic": "s", "epsilon": 1.0, "delta": 1e-6,
-        "relation": "add_remove", "epsilon_bound": 0.9, "mu_bound": 0.1, "confidence": 0.95,
-        "epsilon_if_gaussian": 0.9, "trials": 10_000, "sharpness": 1.1, "trials_needed": None,
-        "seconds": 2.0,
-    }  # fmt: skip
-    html = Audit(**settings)._repr_html_()
+    html = Audit(**AUDIT)._repr_html_()
     assert "Audit of <gd>: consistent" in Balanced(html).text
     assert "ε ≥ 0.9" in html
     assert "#c0392b" not in html
-    assert "#c0392b" in Audit(**settings | {"epsilon_bound": 2.0})._repr_html_()
+    assert "#c0392b" in Audit(**AUDIT | {"epsilon_bound": 2.0})._repr_html_()
 
 
 def test_tables_and_notes_escape_texts():
@@ -257,3 +263,45 @@ def test_tuning_refuses_a_bar(binary):
     model = LogisticRegression(1.0, classes=["no", "yes"], solver="gd", data_norm=3.0, verbose=True)
     with pytest.raises(PrivacyError, match="verbose=False"):
         tune(model, *binary, grid=[{"alpha": 1e-4}, {"alpha": 1e-3}])
+
+
+# ---- figures
+
+
+PLANNED = Planned(1.0, 0.3, 0.7, 0.8, 0.2, 0.1, 0.5, 0.0)
+FIGURES = {
+    "coefficients": lambda model: model.plot_coefficients(),
+    "effects": lambda model: model.plot_effects(),
+    "trace": lambda model: model.plot_trace(),
+    "plan": lambda model: Plan(
+        1000, 3, "classification", 1e-6, "add_remove", (PLANNED, replace(PLANNED, epsilon=2.0))
+    ).plot(),
+    "audit": lambda model: draw([Audit(**AUDIT)]),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_displays_itself(name, fitted):
+    """A notebook asks for `_repr_png_` where no backend of pyplot was activated."""
+    pyplot = sys.modules.pop("matplotlib.pyplot", None)
+    try:
+        figure = FIGURES[name](fitted)
+        image = figure._repr_png_()
+        assert "matplotlib.pyplot" not in sys.modules
+    finally:
+        if pyplot is not None:
+            sys.modules["matplotlib.pyplot"] = pyplot
+    assert image.startswith(b"\x89PNG\r\n")
+    width, height = np.frombuffer(image[16:24], dtype=">u4")
+    assert (width, height) == tuple(np.floor(figure.get_size_inches() * figure.dpi))
+    assert isinstance(figure, matplotlib.figure.Figure)
+    assert figure.axes
+    file = io.BytesIO()
+    figure.savefig(file, format="svg")
+    assert b"<svg" in file.getvalue()
+
+
+def test_ipython_displays_a_figure_as_an_image(fitted):
+    formatters = pytest.importorskip("IPython.core.formatters")
+    data, _ = formatters.DisplayFormatter().format(fitted.plot_coefficients())
+    assert "image/png" in data

@@ -3,20 +3,26 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn
+from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from discreet import (
     Budget,
+    DiscreteTimeSurvival,
     HuberRegressor,
     Ledger,
     LinearRegression,
     LinearSVC,
     LogisticRegression,
+    OrdinalClassifier,
+    PoissonRegressor,
+    PrivateScaler,
     load,
     save,
 )
@@ -27,6 +33,7 @@ from discreet.estimators.scoring import score_classifier, score_regressor
 from discreet.preparation import Balance, Bounds, Centre, Radius, Scale, Spread, Whiten
 from discreet.rows import Units
 from discreet.solvers import GD, names, resolve
+from discreet.tables import Numeric, Schema
 from discreet.tuning import tune
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyLeakWarning")
@@ -563,3 +570,68 @@ def test_the_balance_is_measured_well_enough_in_every_measure(solver, delta, mon
     # the accountant's orders of Rényi's divergence are a grid, which costs it up to 4e-6
     assert model.guarantee_.recompute() <= 1.0 + 1e-5
     assert dict(model.guarantee_.split)["class balance"] <= 0.1
+
+
+# ---- a schema that names the unit, in a pipeline
+
+
+VISITS = Schema({"a": Numeric(-1, 1), "b": Numeric(-1, 1)}, unit="patient")
+FRAME = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "patient": IDS})
+COLUMNS = ColumnTransformer([("table", VISITS.transformer(), ["a", "b"])], remainder="drop")
+
+
+def bounded(kind, **settings):
+    return kind(1.0, 1e-6, target_bounds=(0, 2), **settings)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        logistic,
+        lambda **more: OrdinalClassifier(1.0, 1e-6, classes=[0, 1], **more),
+        lambda **more: DiscreteTimeSurvival(1.0, 1e-6, periods=3, **more),
+        lambda **more: bounded(LinearRegression, **more),
+        lambda **more: bounded(PoissonRegressor, **more),
+        lambda **more: PrivateScaler(1.0, bounds=(0, 1), **more),
+    ],
+    ids=["logistic", "ordinal", "survival", "linear", "poisson", "scaler"],
+)
+@pytest.mark.parametrize("first", [VISITS.transformer(), COLUMNS, make_pipeline(COLUMNS)])
+def test_a_pipeline_whose_schema_names_a_unit_is_refused_without_groups(first, last, monkeypatch):
+    monkeypatch.setattr(Curator, "__init__", lambda *args, **more: pytest.fail("a row was read"))
+    ledger = Ledger().create("visits")
+    pipeline = make_pipeline(first, last(ledger=ledger))
+    name = pipeline.steps[-1][0]
+    with pytest.raises(PrivacyError, match=rf"'patient'.*{name}__groups=table\['patient'\]"):
+        pipeline.fit(FRAME, Y)
+    with (
+        sklearn.config_context(enable_metadata_routing=True),
+        pytest.raises(PrivacyError, match=r"pipeline\.fit\(table, y, groups=table\['patient'\]\)"),
+    ):
+        make_pipeline(VISITS.transformer(), last(ledger=ledger)).fit(FRAME, Y)
+    assert ledger.records() == []
+
+
+def test_such_a_pipeline_with_groups_protects_people():
+    pipeline = make_pipeline(VISITS.transformer(), logistic())
+    pipeline.fit(FRAME, Y, logisticregression__groups=FRAME["patient"])
+    assert pipeline[-1].guarantee_.unit == "person"
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(
+            VISITS.transformer(), PrivateScaler(1.0, bounds=(0, 1)), logistic()
+        ).fit(FRAME, Y, groups=FRAME["patient"])
+    assert {step.guarantee_.unit for step in pipeline[1:]} == {"person"}
+
+
+def test_a_private_step_between_schema_and_model_needs_the_groups_as_well():
+    pipeline = make_pipeline(VISITS.transformer(), PrivateScaler(1.0, bounds=(0, 1)), logistic())
+    with pytest.raises(PrivacyError, match=r"PrivateScaler got no groups.*privatescaler__groups"):
+        pipeline.fit(FRAME, Y, logisticregression__groups=FRAME["patient"])
+    inside = ColumnTransformer([("scaler", PrivateScaler(1.0, bounds=(0, 1)), [0, 1])])
+    with pytest.raises(PrivacyError, match="enable_metadata_routing=True"):
+        make_pipeline(VISITS.transformer(), inside, logistic()).fit(FRAME, Y)
+
+
+def test_schemas_without_a_unit_need_no_groups():
+    rows = Schema({"a": Numeric(-1, 1), "b": Numeric(-1, 1)}, extra="ignore")
+    assert make_pipeline(rows.transformer(), logistic()).fit(FRAME, Y)[-1].guarantee_.unit == "row"

@@ -5,10 +5,15 @@ import pytest
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from discreet import Ledger, LinearRegression, LinearSVC, LogisticRegression
+from discreet import Ledger, LinearRegression, LinearSVC, LogisticRegression, OrdinalClassifier
 from discreet.core import Budget
 from discreet.errors import BudgetExceeded
-from discreet.estimators.scoring import row_scores, score_classifier, score_regressor
+from discreet.estimators.scoring import (
+    row_scores,
+    score_classifier,
+    score_histogram,
+    score_regressor,
+)
 from discreet.preparation import Bounds, Centre, FeatureMap, Radius, Scale, Spread, Whiten, pipeline
 
 TRUTH = np.repeat([0, 1, 1], [600, 300, 100])
@@ -103,6 +108,80 @@ def test_unknown_labels_are_refused_without_showing_them():
     with pytest.raises(ValueError, match="not in classes") as caught:
         classes(np.full(1000, 77), PREDICTED)
     assert "77" not in str(caught.value)
+
+
+BUDGET = Budget(0.1, 0.0, "add_remove")
+ROWS = np.ones((1000, 1))
+EDGES = np.array([-1.0, 0.0, 1.0])
+BAD = {
+    "labels": (lambda own: score_classifier(CLASSIFIER, ROWS, np.full(1000, 77), **own), "77"),
+    "texts": (lambda own: score_classifier(CLASSIFIER, ROWS, ["ill"] * 1000, **own), "ill"),
+    "objects": (
+        lambda own: score_classifier(CLASSIFIER, ROWS, np.array([0, "ill"] * 500, object), **own),
+        "ill",
+    ),
+    "histogram": (
+        lambda own: score_histogram(CLASSIFIER, ROWS, np.full(1000, 77), EDGES, **own),
+        "77",
+    ),
+    "numbers": (lambda own: score_regressor(REGRESSOR, ROWS, ["ill"] * 1000, (0, 1), **own), "ill"),
+    "too few": (lambda own: score_classifier(CLASSIFIER, ROWS, TRUTH[:777], **own), "none"),
+    "a column": (lambda own: score_classifier(CLASSIFIER, ROWS, TRUTH[:, None], **own), "none"),
+    "too few numbers": (lambda own: score_regressor(REGRESSOR, ROWS, [0.7], (0, 1), **own), "0.7"),
+    "rows": (lambda own: score_classifier(CLASSIFIER, np.full((1000, 2), 77), TRUTH, **own), "77"),
+    "bounds": (lambda own: score_regressor(REGRESSOR, ROWS, TRUTH, (1, 1), **own), "none"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_nothing_is_charged_for_targets_and_rows_that_are_refused(name):
+    ask, secret = BAD[name]
+    spent = Ledger().create("rows", limit=Budget(0.5, 1e-6, "add_remove"))
+    with pytest.raises(ValueError) as caught:  # noqa: PT011  (the texts differ)
+        ask({"budget": BUDGET, "ledger": spent})
+    assert secret not in str(caught.value)
+    assert spent.records() == []
+
+
+@pytest.mark.parametrize("as_objects", [False, True])
+def test_classes_in_an_order_of_their_own_are_compared_as_labels(as_objects):
+    names = np.array(["low", "mid", "high"])
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(900, 2))
+    codes = np.digitize(X[:, 0] + 0.3 * rng.normal(size=900), [-0.5, 0.5])
+    model = OrdinalClassifier(4.0, 1e-6, classes=names, data_norm=3.0).fit(X, names[codes])
+    truth = names[codes].astype(object) if as_objects else names[codes]
+    right = model.predict(X) == names[codes]
+    found = score_classifier(model, X, truth)
+    assert found.labels == ("low", "mid", "high")
+    assert found.accuracy == pytest.approx(right.mean())
+    assert found.recalls == pytest.approx([right[codes == k].mean() for k in range(3)])
+    noisy = score_classifier(model, X, truth, Budget(10.0, 0.0, "add_remove"))
+    # nine counts with Laplace noise of scale 1/10: off by 45 in all with chance below 1e-150
+    assert noisy.accuracy == pytest.approx(right.mean(), abs=0.05)
+
+
+# People: a person's rows have weights that add up to at most 1.
+
+
+def test_counts_and_sums_are_weighted_by_person():
+    """Three people of 1, 2 and 4 rows, all of whose predictions are wrong by 1."""
+    ids = np.array([1, 2, 2, 3, 3, 3, 3])
+    X, truth = np.ones((7, 1)), np.zeros(7)
+    found = score_classifier(CLASSIFIER, X, truth.astype(int), groups=ids)
+    assert found.counts.tolist() == [[0, 3], [0, 0]]
+    errors = score_regressor(REGRESSOR, X, truth, (0.0, 1.0), groups=ids)
+    assert errors.mean_absolute_error == 1.0
+    own = score_regressor(REGRESSOR, X[3:], truth[3:], (0.0, 4.0), groups=np.array([1, 2, 2, 2]))
+    assert own.mean_absolute_error == pytest.approx(1.0, abs=1e-8)
+
+
+def test_terms_of_a_person_are_rounded_down():
+    """4096 rows of weight 2^18 steps each: 0.7 of it is 183,500.8 steps, of which 183,500 count."""
+    ids = np.append(np.zeros(4096, dtype=int), [1])
+    X, truth = np.append(np.full(4096, 0.7), 0.0)[:, None], np.zeros(4097)
+    scores = score_regressor(REGRESSOR, X, truth, (0.0, 1.0), groups=ids)
+    assert scores.mean_absolute_error * 2 == 183_500 / 2**18
 
 
 def test_errors_of_numbers_are_clipped_to_the_bounds():

@@ -223,3 +223,15 @@ def test_a_model_file_does_not_lose_the_cost_of_a_transformer(table, step, tmp_p
     with pytest.raises(TypeError, match=f"{type(step).__name__} cannot be saved.*one guarantee"):
         save(pipeline, tmp_path / "model.json")
     assert not (tmp_path / "model.json").exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fit_that_is_stopped_gives_back_what_it_did_not_use(kind, table, monkeypatch):
+    def interrupted(self, **settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Curator, "row_sum", interrupted)
+    ledger = Ledger().create("rows")
+    with pytest.raises(KeyboardInterrupt):
+        kind(epsilon=1.0, bounds=(0, 1e5), ledger=ledger).fit(table)
+    assert [entry["status"] for entry in ledger.records()] == ["returned"]

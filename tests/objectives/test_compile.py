@@ -58,14 +58,47 @@ def test_the_variable_names_the_folder_of_the_cache(unwritable, tmp_path):
     assert list(cache.rglob("*.nbc"))
 
 
+SET_UP = {
+    "nothing": ("", "discreet: Compiling numerical code"),
+    "logging": (
+        "import logging; logging.basicConfig(level=logging.INFO)",
+        "WARNING:discreet.compile:Compiling numerical code",
+    ),
+    "silenced": ("import logging; logging.getLogger('discreet').setLevel(logging.ERROR)", None),
+}
+
+
 @pytest.mark.process
-def test_first_compilation_is_announced_once(tmp_path):
-    code = "import logging; logging.basicConfig(level=logging.INFO)" + GRADIENT
+@pytest.mark.parametrize("name", SET_UP)
+def test_first_compilation_is_announced_once(name, tmp_path):
+    """On standard error, or where the program's log goes; a warm cache has nothing to announce."""
+    before, line = SET_UP[name]
     source = Path(discreet.__file__).parent.parent
     environment = {"NUMBA_CACHE_DIR": str(tmp_path)}
-    first, second = (run(code, tmp_path, source, **environment).stderr for _ in range(2))
-    assert first.count("INFO:discreet.compile:Compiling numerical code") == 1
-    assert "Compiling" not in second
+    code = before + GRADIENT
+    first = run(code, tmp_path, source, **environment).stderr
+    assert first.count("Compiling numerical code") == (line is not None)
+    assert line is None or first.startswith(line)
+    if name == "nothing":
+        assert "Compiling" not in run(code, tmp_path, source, **environment).stderr
+
+
+@pytest.mark.process
+def test_the_announcement_comes_before_the_wait_and_is_about_kernels_of_discreet(tmp_path):
+    """A function of the user's own is compiled without it."""
+    code = """
+import numba, sys
+from discreet.objectives import kernels
+numba.njit(lambda x: x + 1.0)(2.0)
+sys.stderr.write("mine;")
+from discreet.objectives import compile as compiling
+compiling._announce = lambda text: sys.stderr.write(
+    f"announced, {len(kernels.losses.signatures)} compiled;"
+)
+""" + GRADIENT.replace("print", "kernels.losses; print")
+    source = Path(discreet.__file__).parent.parent
+    written = run(code, tmp_path, source, NUMBA_CACHE_DIR=str(tmp_path)).stderr
+    assert written == "mine;announced, 0 compiled;"
 
 
 def test_a_cache_is_bound_to_all_sources_of_kernels(monkeypatch, tmp_path):

@@ -15,6 +15,7 @@ from discreet.tuning.laws import (
     BestOfMany,
     NegativeBinomial,
     Poisson,
+    _draw,
     largest_rho,
     law_of,
     recomputed_epsilon,
@@ -208,6 +209,13 @@ def test_bits_are_drawn_until_they_decide(words, runs, left):
     bits = Given(*words)
     assert NegativeBinomial(1.0, 0.5).draw(bits) == runs  # P(K ≤ k) = 1 − 2^−k
     assert len(bits.left) == left
+
+
+def test_probabilities_that_do_not_add_up_end_a_draw():
+    """Half of the geometric law: numbers beyond its total probability decide on no k."""
+    bits = Given(*[2**64 - 1] * 100)
+    with pytest.raises(PrivacyError, match="do not add up to 1"):
+        _draw(lambda context: context.mpf(0.25), lambda context, k: context.mpf(0.5), bits)
 
 
 @pytest.mark.parametrize("mean", [0.5, 1.0, 2000.0, float("nan"), True])

@@ -1,5 +1,6 @@
 """Private tuning as a whole: what it returns and refuses, and an attack that does not refute it."""
 
+import logging
 import math
 import warnings
 from dataclasses import replace
@@ -17,7 +18,7 @@ from discreet.audit.statistics import epsilon_bound
 from discreet.core import Budget, Gaussian, Guarantee
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
-from discreet.errors import NotSupported, PrivacyError, PrivacyLeakWarning
+from discreet.errors import BudgetExceeded, NotSupported, PrivacyError, PrivacyLeakWarning
 from discreet.preparation import FeatureMap
 from discreet.solvers import GD, describe, names, resolve
 from discreet.tuning import GRIDS, check_tunable, search, solver_grid, tune
@@ -242,7 +243,82 @@ def test_every_run_is_scored_by_the_planned_mechanism(table, monkeypatch):
     assert max(counts) == np.count_nonzero(tuned.model.predict(table[0]) == table[1])
 
 
+# -- people and the ledger
+
+
+PEOPLE = np.repeat(np.arange(500), 3)
+
+
+def test_the_ledger_is_charged_once_for_all_runs(table):
+    visits = Ledger().create("visits", Budget(3.0, 1e-5, "add_remove"), gaussian_share=0.0)
+    tune(logistic(), *table, grid=STEPS, ledger=visits)
+    (entry,) = visits.records()
+    assert (entry["status"], entry["solver"], entry["unit"]) == ("confirmed", "tuning", "row")
+    assert (entry["measure"], entry["epsilon"], entry["delta"]) == ("approximate", 2.0, DELTA)
+
+
+def test_a_ledger_without_room_refuses_before_the_first_run(table, monkeypatch):
+    monkeypatch.setattr(search, "_fit", lambda *args: pytest.fail("a run was fitted"))
+    visits = Ledger().create("visits", Budget(1.0, 1e-5, "add_remove"), gaussian_share=0.0)
+    with pytest.raises(BudgetExceeded):
+        tune(logistic(), *table, grid=STEPS, ledger=visits)
+    assert visits.entries == 0
+
+
+def test_tuning_with_groups_is_charged_for_people(table):
+    patients = Ledger().create("patients", unit="patient")
+    tuned = tune(logistic(), *table, PEOPLE, grid=STEPS, ledger=patients)
+    assert tuned.guarantee.unit == "person"
+    (entry,) = patients.records()
+    assert (entry["status"], entry["unit"]) == ("confirmed", "person")
+
+
+@pytest.mark.parametrize(("unit", "groups"), [("row", PEOPLE), ("patient", None)])
+def test_a_ledger_for_another_unit_refuses_before_the_first_run(unit, groups, table, monkeypatch):
+    monkeypatch.setattr(search, "_fit", lambda *args: pytest.fail("a run was fitted"))
+    visits = Ledger().create("visits", unit=unit)
+    with pytest.raises(PrivacyError, match=f"limit of this data set is for one {unit}"):
+        tune(logistic(), *table, groups, grid=STEPS, ledger=visits)
+    assert visits.entries == 0
+
+
+def test_a_score_counts_each_person_once(table, monkeypatch):
+    scored = []
+
+    def spied(mechanism, correct, bits):
+        scored.append(correct)
+        return float(correct)
+
+    monkeypatch.setattr(search, "_noisy_score", spied)
+    with pytest.warns(PrivacyLeakWarning):
+        tuned = tune(logistic(), *table, PEOPLE, grid=STEPS, random_state=7)
+    right = tuned.model.predict(table[0]) == table[1]
+    # rows have weights of 1/3, rounded down to multiples of 2^-30
+    assert max(scored) == pytest.approx(right.sum() / 3, abs=1e-5)
+    assert max(scored) <= 500
+
+
 # -- the number of runs stays secret
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_later_fits_do_not_show_the_number_of_runs(runs, table, monkeypatch):
+    monkeypatch.setattr(Poisson, "draw", lambda self, bits: runs)
+    before = logistic().fit(*table).guarantee_.earlier_fits
+    tuned = tune(logistic(), *table, grid=STEPS)
+    assert tuned.guarantee.earlier_fits == before + 1
+    assert logistic().fit(*table).guarantee_.earlier_fits == before + 2
+    # the released model counts again when it is fitted again
+    assert tuned.model.fit(*table).guarantee_.earlier_fits == before + 3
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_the_log_does_not_show_the_number_of_runs(runs, table, monkeypatch, caplog):
+    caplog.set_level(logging.DEBUG, logger="discreet")
+    monkeypatch.setattr(Poisson, "draw", lambda self, bits: runs)
+    tune(logistic(), *table, grid=STEPS)
+    own = [entry.getMessage() for entry in caplog.records if entry.name.startswith("discreet")]
+    assert own == ["Tuning: ε = 2, δ = 1e-06, add_remove."]
 
 
 class Talkative(LogisticRegression):

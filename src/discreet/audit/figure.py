@@ -19,7 +19,8 @@ from discreet.validate import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+
+    from discreet.figures import Figure
 
 FORMATS = (".svg", ".png", ".pdf", ".html", ".htm")
 TITLE = "Privacy audit: promised and measured"
@@ -50,8 +51,9 @@ CAPTION = (
 def draw(audits: Sequence[Audit]) -> Figure:
     """Draw one panel per guarantee, in which the attack that certifies most has markers."""
     import matplotlib as mpl
-    from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
+
+    from discreet.figures import Figure
 
     panels = _panels(audits)
     columns = min(len(panels), 2 if len(panels) in (2, 4) else 3)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from discreet.card import risk, sections
-from discreet.card.descriptions import Bullets, describe_model, last_step, shown
+from discreet.card.descriptions import Bullets, describe_model, last_step, listed, shown
+from discreet.card.leaks import leaky_steps, steps_of
 from discreet.card.sections import Costs, budget_text
 from discreet.core import Guarantee, Relation
-from discreet.statement import neighbours
+from discreet.statement import learned_outside, neighbours, steps_outside, uncovered
 from discreet.tables.declarations import Spent
 
 
@@ -28,10 +28,11 @@ class Risk:
 class Card:
     """A privacy card as plain data; ``print`` shows it as text.
 
-    ``summary`` is the guarantee in one sentence, ``banner`` the reason why nothing is promised, if
-    so. ``risks`` and ``curve`` bound attacks at the rates of `discreet.card.risk.RATES` and at many
-    others. ``total`` is (ε, δ) of the fit and of estimating the schema together; None if no schema
-    was estimated, or if it was under another relation. ``sections`` hold the whole text.
+    ``summary`` is the guarantee in one sentence, ``banner`` the reason why nothing is promised, or
+    not about all that was used, if so. ``risks`` and ``curve`` bound attacks at the rates of
+    `discreet.card.risk.RATES` and at many others. ``total`` is (ε, δ) of the fit and of estimating
+    the schema together; None if no schema was estimated, or if it was under another relation.
+    ``sections`` hold the whole text.
     """
 
     title: str
@@ -105,7 +106,8 @@ def card(
     Notes
     -----
     *Privacy.* Everything on a card is public already: settings, the schema, and totals that depend
-    on them. The card counts the budget of every schema that it is given or finds in the pipeline.
+    on them. The card counts the budget of every schema that it is given or finds in the pipeline,
+    and opens with a warning if steps of the pipeline learned from the exact rows.
     """
     if not isinstance(subject, Guarantee):
         model = subject
@@ -117,7 +119,7 @@ def card(
             )
     guarantee = subject
     schemas = [] if schema is None else [schema]
-    for step in _steps(model):
+    for step in steps_of(model):
         found = getattr(step, "schema", None)
         if hasattr(found, "spent") and found not in schemas:
             schemas.append(found)
@@ -125,11 +127,9 @@ def card(
     spent += _steps_before(model)
     if not all(each.secure for _, each in spent):
         guarantee = replace(guarantee, secure=False)  # the estimates protect nobody
-    banner = ""
-    if not guarantee.private:
-        banner = "NOT PRIVATE: computed on the exact rows. It protects nobody."
-    elif not guarantee.secure:
-        banner = "TEST MODE, NOT PRIVATE: a seed was fixed, so the noise can be predicted."
+    found = (learned_outside(type(step).__name__) for step in leaky_steps(model))
+    guarantee = replace(guarantee, public=tuple(dict.fromkeys((*guarantee.public, *found))))
+    holds = guarantee.private and guarantee.secure
     before, total = _before(guarantee, spent)
     risks = tuple(
         Risk(
@@ -141,7 +141,7 @@ def card(
     )
     curve = risk.attack_curve(guarantee, before=before)
     summary = _summary(guarantee, spent, total)
-    group = "" if banner else risk.group_text(guarantee, before=before)
+    group = risk.group_text(guarantee, before=before) if holds else ""
     ledger = getattr(last_step(model), "ledger", None) if ledger is None else ledger
     given = {"dataset": dataset, "owner": owner, "purpose": purpose}
     about = sections.stated(given, schemas, ledger)
@@ -166,7 +166,7 @@ def card(
     return Card(
         title=f"Privacy card: {', '.join(names)}" if names else "Privacy card",
         summary=summary,
-        banner=banner,
+        banner=_banner(guarantee),
         guarantee=guarantee,
         risks=risks,
         curve=tuple(zip(*(each.tolist() for each in curve), strict=True)),
@@ -176,18 +176,25 @@ def card(
     )
 
 
-def _steps(model: Any) -> Iterator[Any]:
-    """Yield a model or pipeline and all of its steps, nested ones included."""
-    yield model
-    for name in ("steps", "transformer_list", "transformers_"):
-        for step in getattr(model, name, None) or ():
-            yield from _steps(step[1])
+def _banner(guarantee: Guarantee) -> str:
+    """Return the reason why nothing is promised, or not about all that was used, if so."""
+    if not guarantee.private:
+        return "NOT PRIVATE: computed on the exact rows. It protects nobody."
+    if not guarantee.secure:
+        return "TEST MODE, NOT PRIVATE: a seed was fixed, so the noise can be predicted."
+    if steps := steps_outside(guarantee):
+        named = listed(steps)
+        return (
+            f"NOT PRIVATE in part: {named} learned from the exact rows, outside the budget. "
+            "The promise below does not cover that."
+        )
+    return ""
 
 
 def _steps_before(model: Any) -> Costs:
     """Return names and costs of private steps before the model, such as a `PrivateScaler`."""
     found = []
-    for step in _steps(model):
+    for step in steps_of(model):
         stated = getattr(step, "guarantee_", None)
         if isinstance(stated, Guarantee) and step is not last_step(model):
             unit = None if stated.unit == "row" else stated.unit
@@ -225,6 +232,8 @@ def _summary(guarantee: Guarantee, spent: Costs, total: tuple[float, float] | No
         subject, verb = f"With secure noise {subject[0].lower()}{subject[1:]}", "would be"
     promise = budget_text(*(total or (guarantee.epsilon, guarantee.delta)))
     sentence = f"{subject} {verb} {promise}-differentially private for {neighbours(guarantee)}."
+    if outside := uncovered(guarantee):
+        sentence += f" {shown(outside)}".replace("It does", "This does", 1)
     if spent and total is None:
         texts = []
         for _, each in spent:

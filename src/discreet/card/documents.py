@@ -273,10 +273,12 @@ def _algorithms(card: Card) -> Points:
     text = f"Mechanisms: {ran or 'none'}. Each has a written proof (docs/proofs)."
     yield "Mechanisms and sensitivities are proven", proven, text
     yield "Another accountant agrees", *_recomputed(card)
-    leaky = [text for text in card.warnings if "labels were taken" in text]
+    leaky = [text for text in card.warnings if "outside the budget" in text]
     text = "Bounds and lists of values are public, or were estimated within the budget."
     status = NOT_MET if leaky else OUTSIDE
-    text = leaky[0] if leaky else f"{text} Only the owner knows whether they are truly public."
+    text = (
+        " ".join(leaky) if leaky else f"{text} Only the owner knows whether they are truly public."
+    )
     yield "Nothing was taken from the rows for free", status, text
     text = "Settings that were chosen by looking at these rows count too: tune, or a ledger."
     yield "Tuning is accounted for", OUTSIDE, text

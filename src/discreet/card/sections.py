@@ -16,11 +16,12 @@ from discreet.card.descriptions import (
     Table,
     describe_columns,
     last_step,
+    listed,
     shown,
     summarise_uses,
 )
 from discreet.core import Guarantee
-from discreet.statement import MEASURES, neighbours
+from discreet.statement import LABELS_TAKEN, MEASURES, neighbours, steps_outside
 from discreet.tables.declarations import Spent
 
 Costs: TypeAlias = list[tuple[str, Spent]]  # besides that of the fit: of steps before it, a schema
@@ -104,8 +105,16 @@ def warning_texts(
             f"outcome up to {factor} times as likely. Such a promise rules out almost nothing, and "
             "protection beyond it is not guaranteed."
         )
-    fitted = last_step(model)
-    if getattr(fitted, "classes", ()) is None and hasattr(fitted, "classes_"):
+    fitted, outside = last_step(model), steps_outside(guarantee)
+    if outside:
+        found.append(
+            f"{listed(outside)} learned from the exact rows, outside the budget. Nothing is "
+            "promised about that, and predictions show it. Fit again with steps that are private "
+            "or learn nothing: PrivateScaler, PrivateImputer, schema.transformer(), or lists of "
+            "categories that are public."
+        )
+    taken = getattr(fitted, "classes", ()) is None and hasattr(fitted, "classes_")
+    if taken or LABELS_TAKEN in guarantee.public:
         found.append(
             "The class labels were taken from the data, outside the budget: a label that only one "
             f"{unit} has shows that this {unit} was used. Declare the labels."
@@ -145,6 +154,10 @@ def promise(
             strength = f"moderate, by the usual rule of thumb (ε up to {LARGE_EPSILON:g})"
         if epsilon > LARGE_EPSILON:
             strength = f"weak, by the usual rule of thumb (ε above {LARGE_EPSILON:g})"
+        if steps_outside(guarantee):
+            strength = f"none for what is outside the budget; for the rest, {strength}"
+        elif LABELS_TAKEN in guarantee.public:
+            strength += "; the class labels are outside the budget"
         rows.append(("Strength", strength))  # Ponomareva et al. 2023
     rows.append(("Composition", MEASURES[guarantee.measure]))
     totals = (("Total ρ", guarantee.rho), ("Total μ", guarantee.mu))
@@ -172,7 +185,16 @@ def risk_bounds(
             " The schema was estimated under another relation and is not included: an attacker who "
             "has both may catch more."
         )
+    outside: tuple[Block, ...] = ()
+    if steps_outside(guarantee):
+        outside = (
+            Paragraph(
+                "These bounds do not hold for what was learned outside the budget: an attacker may "
+                "learn more from it, even with certainty."
+            ),
+        )
     blocks = (
+        *outside,
         Paragraph(
             "Bounds on membership inference. The attacker is the strongest possible: it has "
             f"{known}, and knows everything about all others and about the {unit} in question."

@@ -26,7 +26,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):  # a terminal without ε must not stop a command
             stream.reconfigure(errors="backslashreplace")
     log = logging.getLogger("discreet.compile")  # one line, the first time on a machine
-    log.setLevel(logging.INFO)
+    log.setLevel(logging.ERROR if "--quiet" in sys.argv else logging.INFO)
     if "--quiet" not in sys.argv:
         log.addHandler(logging.StreamHandler(sys.stderr))
     code = run(sys.argv[1:])

@@ -697,9 +697,10 @@ class Curator(Unique):
         counts. L2 sensitivity: √d or √2 under add/remove, √(2d) or 2 under replace. Cost: that of
         ``mechanism``. Proof: docs/proofs/preparation.md.
         """
-        columns, kinds = self.n_parameters if among is None else 2, (Gaussian, L2Norm)
-        if among is not None and not (np.shape(among) == (self.n_parameters,) and np.any(among)):
-            raise ValueError(f"among must name some of {self.n_parameters} columns.")
+        width = self._rows.n_features  # an intercept is not counted
+        columns, kinds = width if among is None else 2, (Gaussian, L2Norm)
+        if among is not None and not (np.shape(among) == (width,) and np.any(among)):
+            raise ValueError(f"among must name some of {width} columns.")
         add_up = partial(self._rows.exponent_counts, among)
         return self._moment(add_up, 1.0, mechanism, *kinds, second=True, columns=columns)
 

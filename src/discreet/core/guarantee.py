@@ -20,7 +20,7 @@ from discreet.core.filters import Mechanism
 from discreet.core.mechanisms import Gaussian, L2Norm, Laplace
 from discreet.core.selections import ExponentialMechanism, LaplaceNoisyMax, PermuteAndFlip
 from discreet.page import note
-from discreet.statement import details, sentences
+from discreet.statement import details, sentences, steps_outside
 
 Numeric = Literal[
     "exact on a public grid, bits from the operating system", "test mode, not private"
@@ -140,7 +140,10 @@ class Guarantee:
     def _repr_html_(self) -> str:
         held = self.private and self.secure
         title = f"ε = {self.epsilon:g}, δ = {self.delta:g}" if held else "Not private"
-        return note(title, str(self), more=f"<pre>{escape(self.explain())}</pre>", alarm=not held)
+        leaks = held and bool(steps_outside(self))
+        title += ", and parts outside the budget" if leaks else ""
+        more = f"<pre>{escape(self.explain())}</pre>"
+        return note(title, str(self), more=more, alarm=leaks or not held)
 
     def explain(self) -> str:
         """Return the promise with its details: composition, conditions, public facts, noise."""

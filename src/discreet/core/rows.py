@@ -73,6 +73,10 @@ class Rows(Protocol):
         """True if rows may share a unit (public)."""
 
     @property
+    def n_features(self) -> int:
+        """Number of columns without that of an intercept (public)."""
+
+    @property
     def n_parameters(self) -> int:
         """Number of weights (public)."""
 

@@ -56,7 +56,7 @@ from discreet.solvers import Progress, Solution, Solver, resolve
 from discreet.validate import FloatArray, flag, function, integer, number
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from discreet.figures import Figure
 
 _TABLES = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 """Tables that are used as they are; scikit-learn converts others."""
@@ -181,6 +181,9 @@ class PrivateLinearModel(BaseEstimator):
     # fit gets both from pipelines and searches of scikit-learn, if metadata routing is enabled
     __metadata_request__fit: ClassVar = {"groups": True, "sample_weight": True}
 
+    counted_before: ClassVar[int | None] = None
+    """Number of fits before this one, if a tuning has counted it: its own fits share a number."""
+
     _has_intervals: ClassVar[bool] = False
     _shifted_intercept: ClassVar[bool] = False
     _errors_need: ClassVar[tuple[str, ...]] = ()
@@ -194,6 +197,14 @@ class PrivateLinearModel(BaseEstimator):
     def _loss(self) -> Loss:
         """Return the row loss that the estimator's settings name."""
         raise NotImplementedError
+
+    def _clipped(self) -> tuple[str, ...]:
+        """State how targets are clipped; texts depend on settings alone, whatever the rows are."""
+        return ()
+
+    def _unchecked(self) -> tuple[str, ...]:
+        """State what a fit does not check in the targets, as the answer would be about rows."""
+        return ()
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; keywords of other libraries are refused with what to use instead."""
@@ -443,8 +454,8 @@ class PrivateLinearModel(BaseEstimator):
             ),
         )
         spends = method.solver.plan(problem, method.models, n_models).spends
-        self._warn(settings.budget, people)
-        earlier_fits = next(FITS)
+        public = (*public, *self._warn(settings.budget, people))
+        earlier_fits = next(FITS) if self.counted_before is None else self.counted_before
         whole = settings.budget if method.mechanisms else spends
         payer = None if self.ledger is None else self._payer(self.ledger, method.solver)
         account = Account(whole, payer, people.unit)
@@ -651,11 +662,14 @@ class PrivateLinearModel(BaseEstimator):
     def _note(self, solution: Solution, steps: tuple[Step, ...], problem: Problem) -> None:
         """Keep what predictions need to know of a solution on rows after these steps."""
 
-    def _warn(self, budget: Budget, people: People) -> None:
-        """Warn about settings under which the guarantee says less than it seems to."""
+    def _warn(self, budget: Budget, people: People) -> tuple[str, ...]:
+        """Warn about settings under which the guarantee says less than it seems to.
+
+        Returns what it has to say about steps of a pipeline that it does not cover.
+        """
         if self.epsilon is familiar.UNCHOSEN:
             familiar.warn_of_unchosen()
-        familiar.warn_of_callers(grouped=people.unit != "row")
+        outside = familiar.warn_of_callers(type(self), grouped=people.unit != "row")
         if budget.delta * people.size >= 1:
             whole = "a whole row" if people.unit == "row" else "all rows of a person"
             warnings.warn(
@@ -678,6 +692,7 @@ class PrivateLinearModel(BaseEstimator):
                 PrivacyLeakWarning,
                 stacklevel=4,
             )
+        return outside
 
     def _set_weights(
         self, weights: FloatArray, scale: float = 1.0, centre: float = 0.0

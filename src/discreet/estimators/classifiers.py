@@ -30,6 +30,7 @@ from discreet.inference import Intervals
 from discreet.objectives import L2, LOSSES, Logistic, Loss, MulticlassHinge, Problem, Softmax
 from discreet.preparation import Scale, Step
 from discreet.solvers import Solution
+from discreet.statement import LABELS_TAKEN
 from discreet.validate import FloatArray, check_fields, number
 
 BEND, LARGEST_BEND = 0.25, 500.0
@@ -120,7 +121,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         else:  # one class against the others
             ones = [1] if two else range(len(classes))
             rules = [partial(_one_of, code=one) for one in ones]
-        public = ("the class labels",)
+        public = (LABELS_TAKEN if self.classes is None else "the class labels",)
         weights = self._fit_models(settings, method, X, codes, rules, public, people, by_class)
         if multinomial:
             weights = weights.reshape(len(classes), -1)
@@ -226,10 +227,13 @@ def _one_of(codes: NDArray[Any], code: int) -> FloatArray:
 
 
 def label_codes(y: NDArray[Any], declared: NDArray[Any]) -> NDArray[Any]:
-    """Return each label's index among the declared ones, which are sorted.
+    """Return each label's index among the declared ones.
 
     Unknown labels are a ``ValueError`` that shows none of them.
     """
+    by_size = np.argsort(declared)
+    if not np.array_equal(by_size, np.arange(len(declared))):  # classes in an order of their own
+        return by_size[label_codes(y, declared[by_size])]
     order = _ORDERS.get(y.dtype.kind)
     if order is not None and order == _ORDERS.get(declared.dtype.kind):
         codes = np.empty(len(y), dtype=np.min_scalar_type(len(declared)))

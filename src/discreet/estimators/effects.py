@@ -34,9 +34,9 @@ from discreet.validate import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
     from discreet.estimators.base import PrivateLinearModel
+    from discreet.figures import Figure
 
 POINTS = 101
 """Points of a curve."""
@@ -221,7 +221,7 @@ def plot_effects(
 
     ``units`` has functions that bring numbers in X to a column's own units, by its name.
     """
-    from matplotlib.figure import Figure
+    from discreet.figures import Figure
 
     found = effects(model, names)
     across = min(4, len(found))
@@ -349,14 +349,19 @@ def _footer(model: Any, models: Sequence[Coefficients]) -> tuple[str, ...]:
         lines.append(
             "Standard errors hold sampling error and privacy noise; 'noise' is the share of the "
             "latter in the variance ('bias', where shown, that of a bound on what columns too rare "
-            "to be determined do to the others). No penalty, no clipping: in the score equations "
-            "rows of large norm have less weight, which leaves the estimate where it is."
+            "to be determined do to the others). No penalty, and gradients are not clipped: in the "
+            "score equations rows of large norm have less weight, which leaves the estimate where "
+            "it is."
         )
         lines.append(
             f"Conditions: independent {plural}, a linear predictor that is right"
             + "".join(f", {need}" for need in model._errors_need)
             + ", and n large enough for normal approximations. See docs/inference.md."
         )
+    for text in model._clipped():
+        means = " Coefficients and intervals are for clipped targets." if model.covariances_ else ""
+        lines.append(f"{text[0].upper()}{text[1:]}.{means}")
+    lines += [f"Not checked: {text}." for text in model._unchecked()]
     reasons = dict.fromkeys(each.reason for each in models if each.reason)
     lines += [f"No interval (–): {reason}." for reason in reasons]
     if not guarantee.secure:

@@ -12,15 +12,16 @@ import inspect
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import FrameType
 from typing import Any, Final, TypeVar
 
-import numpy as np
+from sklearn import get_config
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
 
-from discreet.errors import PrivacyLeakWarning
+from discreet.card.leaks import leaky_steps, steps_of
+from discreet.errors import PrivacyError, PrivacyLeakWarning
+from discreet.statement import learned_outside
 
 Estimator = TypeVar("Estimator", bound=type)
 
@@ -137,15 +138,6 @@ _INSTEAD = {
 
 _OTHERWISE = "use schema.transformer() or a preparation, or a step that learns nothing from rows"
 
-_BLIND = frozenset(
-    {
-        "GaussianRandomProjection", "SparseRandomProjection", "RBFSampler", "SkewedChi2Sampler",
-        "PolynomialCountSketch", "PolynomialFeatures", "AdditiveChi2Sampler",
-    }
-)  # fmt: skip
-"""Steps of scikit-learn whose fit uses the shape of X alone."""
-
-
 _LOST_GROUPS = (
     "groups were given to the splitter, but not to this fit: it protects single rows, not people. "
     "Call sklearn.set_config(enable_metadata_routing=True) and pass params={'groups': ids}, so "
@@ -197,72 +189,70 @@ def warn_of_unchosen() -> None:
     )
 
 
-def warn_of_callers(*, grouped: bool) -> None:
+def warn_of_callers(kind: type, *, grouped: bool) -> tuple[str, ...]:
     """Warn of steps fitted to the exact rows before the running fit, and of groups that were lost.
 
     A pipeline does not tell its last step about the others. A search of scikit-learn gives groups
     to its splitter alone, unless metadata routing is enabled: a fit that is not ``grouped`` then
-    protects single rows. So callers are looked at.
+    protects single rows. So callers are looked at. Returns what a guarantee has to say: the steps
+    that it does not cover. A schema that names units is refused if the fit, of an estimator of this
+    ``kind``, has no groups.
     """
     frame: FrameType | None = sys._getframe(1)
     before_last: Any = None  # the pipeline that is at a step before its last
+    steps: list[Any] = []
+    lost = False
     for _ in range(_FRAMES):
         if frame is None:
-            return
+            break
         names, name = frame.f_locals, frame.f_code.co_name
         owner = names.get("self")
         if isinstance(owner, Pipeline) and name == "_fit":
             before_last = owner
-        elif isinstance(owner, Pipeline) and name.startswith("fit") and owner is not before_last:
-            _warn_of_steps(owner)
-        if not grouped and frame.f_globals.get("__name__", "").startswith(_SEARCHES):
+        elif isinstance(owner, Pipeline) and name.startswith("fit"):
+            if not grouped:
+                _refuse_units(owner, kind)
+            steps += [] if owner is before_last else leaky_steps(owner)
+        if frame.f_globals.get("__name__", "").startswith(_SEARCHES):
             routed = getattr(names.get("routed_params"), "splitter", None)
             split = getattr(routed, "split", None) or {}
-            if names.get("groups") is not None or split.get("groups") is not None:
-                warnings.warn(_LOST_GROUPS, PrivacyLeakWarning, stacklevel=5)
-                grouped = True
+            lost |= names.get("groups") is not None or split.get("groups") is not None
         frame = frame.f_back
-
-
-def _warn_of_steps(pipeline: Pipeline) -> None:
-    """Name each kind of step once, and the private alternative."""
-    for kind in dict.fromkeys(type(step) for step in _fitted(pipeline)):
-        where = kind.__module__
+    if lost and not grouped:
+        warnings.warn(_LOST_GROUPS, PrivacyLeakWarning, stacklevel=5)
+    kinds = dict.fromkeys(type(step) for step in steps)
+    for leaky in kinds:
+        where = leaky.__module__
         instead = next((text for key, text in _INSTEAD.items() if where.startswith(key)), None)
         warnings.warn(
-            f"{kind.__name__} in this pipeline was fitted to the exact rows, outside the budget: "
+            f"{leaky.__name__} in this pipeline was fitted to the exact rows, outside the budget: "
             "the guarantee does not cover what it learned, and predictions show it. Instead: "
             f"{instead or _OTHERWISE}.",
             PrivacyLeakWarning,
-            stacklevel=6,
+            stacklevel=5,
         )
+    return tuple(learned_outside(leaky.__name__) for leaky in kinds)
 
 
-def _fitted(step: Any, *, last: bool = False) -> Iterator[Any]:
-    """Yield the steps inside that learn from the exact rows; a pipeline's last step on request."""
-    if step is None or isinstance(step, str):
-        return
-    if isinstance(step, Pipeline):
-        for _, inner in step.steps if last else step.steps[:-1]:
-            yield from _fitted(inner, last=True)
-        return
-    parts = getattr(step, "transformers", None) or getattr(step, "transformer_list", None)
-    if parts is not None:  # a column transformer or a union
-        for part in parts:
-            yield from _fitted(part[1], last=True)
-    elif not _learns_nothing(step):
-        yield step
+def _refuse_units(pipeline: Pipeline, kind: type) -> None:
+    """Refuse a fit without groups if a schema in its pipeline says whose row each row is.
 
-
-def _learns_nothing(step: Any) -> bool:
-    """Return whether a step is private, or does not depend on the values of rows."""
-    known = hasattr(step, "guarantee_") or type(step).__name__ in _BLIND
-    if known or not get_tags(step).requires_fit:
-        return True
-    settings = step.get_params(deep=False) if hasattr(step, "get_params") else {}
-    categories = settings.get("categories", "auto")
-    return (
-        settings.get("strategy") == "constant"
-        or not (isinstance(categories, str) and categories == "auto")
-        or np.ndim(settings.get("knots", "")) == 2
-    )
+    The fit would promise something to single rows, silently. Nothing is spent by then.
+    """
+    for step in steps_of(pipeline):
+        unit = getattr(getattr(step, "schema", None), "unit", None)
+        if unit is None:
+            continue
+        name = next((name for name, each in pipeline.steps if type(each) is kind), None)
+        keyword, routing = f"{name}__groups", ""
+        if get_config().get("enable_metadata_routing"):
+            keyword = "groups"
+        elif name is None:
+            keyword = "groups"
+            routing = "call sklearn.set_config(enable_metadata_routing=True) and "
+        raise PrivacyError(
+            f"The schema in this pipeline names the unit {unit!r}, but {kind.__name__} got no "
+            "groups: its promise would be for one row. Pass the ids of all rows: "
+            f"{routing}pipeline.fit(table, y, {keyword}=table[{unit!r}]); or use X, y, groups = "
+            "schema.open(table). If no unit has several rows, leave it out of the schema."
+        )

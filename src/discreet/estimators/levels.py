@@ -34,6 +34,7 @@ from discreet.estimators.people import People
 from discreet.objectives import L2, Logistic, Loss, Problem
 from discreet.preparation import Step
 from discreet.solvers import Solution
+from discreet.statement import LABELS_TAKEN
 from discreet.validate import FloatArray, choice, integer
 
 MOST_LEVELS = 200
@@ -183,7 +184,11 @@ numeric, inference, random_state, ledger, progress
     def fit(
         self, X: Any, y: ArrayLike, groups: Any = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Fit the model within the budget; the arguments are those of `LogisticRegression.fit`."""
+        """Fit the model within the budget; the arguments are those of `LogisticRegression.fit`.
+
+        Whether every class has rows is not checked, as the answer would be about rows. A class
+        without rows has nearly the same threshold on either side.
+        """
         settings = self._settings()
         declared = self._declared_classes()
         if self.inference and not (groups is None and sample_weight is None):
@@ -198,8 +203,7 @@ numeric, inference, random_state, ledger, progress
         if declared is None:
             classes, codes = LinearClassifier._labels_of(target)
         else:
-            classes, order = declared, np.argsort(declared)
-            codes = order[label_codes(target, declared[order])]
+            classes, codes = declared, label_codes(target, declared)
         splits = len(classes) - 1
         if splits > MOST_LEVELS:
             raise ValueError(
@@ -217,7 +221,7 @@ numeric, inference, random_state, ledger, progress
             nominal = np.full(len(index), 1.0 / (splits * people.rows_per_unit))
             spread = replace(spread, nominal=nominal)
         targets = np.where(codes[index] > level, 1.0, -1.0)
-        public = ("the class labels",)
+        public = (LABELS_TAKEN if self.classes is None else "the class labels",)
         basis = np.eye(splits)[:, 1:]
         self._fit_levels(settings, X, index, level, targets, spread, public, basis)
         self.classes_ = classes
@@ -272,6 +276,9 @@ numeric, inference, random_state, ledger, progress
     def _objective(self) -> tuple[Budget, Loss, L2]:
         self._declared_classes()
         return super()._objective()
+
+    def _unchecked(self) -> tuple[str, ...]:
+        return ("that every class has rows (one without has equal thresholds, up to noise)",)
 
     def _declared_classes(self) -> NDArray[Any] | None:
         if self.classes is None:
@@ -401,9 +408,12 @@ numeric, inference, random_state, ledger, progress
         X, groups, sample_weight
             As in `LogisticRegression.fit`; one row of X per person or spell.
         y : array of shape (n_samples,)
-            Durations: time to the event, or to the end of the observation.
+            Durations: time to the event, or to the end of the observation. A duration up to the end
+            of the first period counts in it, also a negative one; one beyond the last period is
+            censored there. No message says so, as it would be about rows.
         event : array of shape (n_samples,), optional
-            1 if the duration ended with the event, 0 if it was censored. Default: all 1.
+            1 if the duration ended with the event, 0 if it was censored. Default: all 1, which the
+            guarantee lists among what is treated as public.
 
         Returns
         -------
@@ -423,7 +433,10 @@ numeric, inference, random_state, ledger, progress
             f"all of one {people.unit} have at most 1 together"
         )
         spread = replace(people.spread(rows.person, condition), nominal=nominal, even=False)
-        targets, public = np.where(rows.event, 1.0, -1.0), ("the periods",)
+        targets = np.where(rows.event, 1.0, -1.0)
+        public: tuple[str, ...] = ("the periods", *self._clipped())
+        if event is None:
+            public = (*public, "that every duration ended with the event, as no event was given")
         basis = self._basis(ends.size, people.size, settings.budget)
         where = (rows.person, rows.period)
         self._fit_levels(settings, X, *where, targets, spread, public, basis)
@@ -483,6 +496,13 @@ numeric, inference, random_state, ledger, progress
         squares = self.coef_.size + np.square(columns).sum(axis=1)
         slopes = curvature @ ratio / curvature.sum()
         return float(measured * slopes / (squares * curvature @ ratio / (squares @ curvature)))
+
+    def _clipped(self) -> tuple[str, ...]:
+        ends = self._ends()
+        return (
+            f"durations up to {ends[0]:g}, also negative ones, count in the first period, and "
+            f"durations beyond {ends[-1]:g} are censored there",
+        )
 
     @property
     def _shift(self) -> float:

@@ -49,8 +49,12 @@ class LogLinearRegressor(LinearRegressor):
 
         Parameters
         ----------
-        X, y, groups, sample_weight
-            As in `LinearRegression.fit`.
+        X, groups, sample_weight
+            As in `LogisticRegression.fit`.
+        y : array of shape (n_samples,)
+            Counts, rates or amounts. Values outside ``target_bounds`` are clipped to them without
+            a message, as it would be about rows: negative numbers, and 0 if the lower bound is
+            above it, become the lower bound. Fractions are used as they are.
         exposure : array of shape (n_samples,), optional
             Time, area or number at risk behind each target: positive numbers, protected like the
             rest of the row. The mean of the target is then ``exposure * exp(X @ coef_ +
@@ -76,6 +80,14 @@ class LogLinearRegressor(LinearRegressor):
 
     def _exposure(self, values: ArrayLike) -> Exposure:
         return Exposure(values, None)
+
+    def _clipped(self) -> tuple[str, ...]:
+        (text,) = super()._clipped()
+        below = "an amount of 0 or less" if self._positive else "a negative count"
+        return (f"{text} (over exposure, if it is given): {below} becomes {self._bounds()[0]:g}",)
+
+    def _unchecked(self) -> tuple[str, ...]:
+        return () if self._positive else ("that counts are whole numbers",)
 
     def _objective(self) -> tuple[Budget, Loss, L2]:
         if not self.fit_intercept:

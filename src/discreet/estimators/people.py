@@ -172,9 +172,10 @@ class Exposure:
             raise ValueError("exposure must be finite numbers above 0; some are not.")
         with np.errstate(all="ignore"):  # a warning about one row would be about that row
             rates = np.asarray(y, dtype=np.float64) / values
+            shares = values if self.bound is None else np.minimum(values / self.bound, 1.0)
         if self.bound is None:
             return rates, people
-        weighted = people.times(np.minimum(values / self.bound, 1.0))
+        weighted = people.times(shares)
         return rates, replace(weighted, public=(*people.public, "the bound on exposure"))
 
 

@@ -86,7 +86,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
             y, people = exposure.applied(X, y, people)
         method = self._method(settings, X, people)
         bounds = None if self.target_bounds is None else self._bounds()
-        public = () if bounds is None else ("the bounds of the target",)
+        public = () if bounds is None else ("the bounds of the target", *self._clipped())
         low, high = (-np.inf, np.inf) if bounds is None else bounds
         rule = partial(_in_units, low=low, high=high, centre=centre, scale=scale)
         weights = self._fit_models(settings, method, X, y, [rule], public, people)
@@ -122,6 +122,12 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         residual = self.covariances_[0].dispersion if target and self.covariances_ else 0.0
         found = effects.intervals(self, table, scores, level, residual)
         return found._replace(low=self._predicted(found.low), high=self._predicted(found.high))
+
+    def _clipped(self) -> tuple[str, ...]:
+        if self.target_bounds is None:
+            return ()
+        low, high = self._bounds()
+        return (f"targets beyond the bounds [{low:g}, {high:g}] are clipped to them",)
 
     def _objective(self) -> tuple[Budget, Loss, L2]:
         self._target_units()

@@ -22,11 +22,13 @@ from discreet.core.bits import SystemBits
 from discreet.core.noise import Noise
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.classifiers import LinearClassifier, label_codes
+from discreet.estimators.inputs import check_target
+from discreet.estimators.levels import OrdinalClassifier
 from discreet.estimators.regressors import LinearRegressor
 from discreet.ledger import Dataset, check_dataset
 from discreet.log import note
 from discreet.rows import Units
-from discreet.validate import FloatArray
+from discreet.validate import FloatArray, number
 
 _PUBLIC = (
     "that all rows are valid (they match the schema, known labels)",
@@ -88,12 +90,28 @@ def row_scores(model: PrivateLinearModel, X: Any) -> FloatArray:
     To the last bit, a row's scores do not depend on other rows, their number, the row's position or
     the number of threads.
     """
+    return model._margins(_table(model, X), by_row=True)
+
+
+def _table(model: PrivateLinearModel, X: Any) -> Any:
+    """Return rows that the model can score; an invalid table is an error."""
     check_is_fitted(model, "coef_")
-    return model._margins(model._read_new(X), by_row=True)
+    return model._read_new(X)
+
+
+def _targets(y: ArrayLike, n_rows: int) -> NDArray[Any]:
+    """Return one target for each row; the wrong number of them is an error."""
+    targets = np.asarray(y)
+    if targets.shape != (n_rows,):
+        raise ValueError(
+            f"y must have one number or label for each of the {n_rows:,} rows; got an array of "
+            f"shape {targets.shape}."
+        )
+    return targets
 
 
 def score_classifier(
-    model: LinearClassifier,
+    model: LinearClassifier | OrdinalClassifier,
     X: Any,
     y: ArrayLike,
     budget: Budget | None = None,
@@ -102,8 +120,9 @@ def score_classifier(
 ) -> ClassifierScores:
     """Score a classifier: exactly, or with a budget through a noisy confusion matrix.
 
-    All labels in y must be in ``model.classes_``. Of the budget ε is spent, δ is not used; without
-    one the scores are exact and private. ``ledger`` counts what is spent. ``groups`` says whose
+    All labels in y must be in ``model.classes_``; others are refused before anything is spent. Of
+    the budget ε is spent, δ is not used; without one the scores are exact and not private.
+    ``ledger`` counts what is spent. ``groups`` says whose
     row each row is: then each person counts once, and the guarantee is for people.
 
     Notes
@@ -113,10 +132,11 @@ def score_classifier(
     The same holds for a person whose rows have weights that add up to at most 1. All scores are
     computed from the noisy counts, clipped to 0 (post-processing).
     """
-    scored = _Scored.of(X, groups, budget, ledger)
+    table = _table(model, X)
+    truth = label_codes(_targets(y, table.shape[0]), model.classes_).astype(np.intp)
+    scored = _Scored.of(table.shape[0], groups, budget, ledger)
     size = len(model.classes_)
-    predicted = model._codes_of(row_scores(model, X))
-    truth = label_codes(np.asarray(y), model.classes_).astype(np.intp)
+    predicted = model._codes_of(model._margins(table, by_row=True))
     counts = scored.counts(truth * size + predicted, size * size)
     noisy, guarantee = scored.release(counts, scored.rows_changed)
     matrix = np.maximum(noisy, 0.0).reshape(size, size)
@@ -172,11 +192,12 @@ def score_histogram(
         inner.size > 1 and np.isfinite(inner).all() and (np.diff(inner) > 0).all()
     ):
         raise ValueError("edges must be two or more finite numbers, increasing.")
-    scored = _Scored.of(X, groups, budget, ledger)
-    scores = row_scores(model, X)[:, 0]
+    table = _table(model, X)
+    truth = label_codes(_targets(y, table.shape[0]), model.classes_).astype(np.intp)
+    scored = _Scored.of(table.shape[0], groups, budget, ledger)
+    scores = model._margins(table, by_row=True)[:, 0]
     inner = np.unique(scores) if inner is None else inner
     n_bins = inner.size + 1
-    truth = label_codes(np.asarray(y), model.classes_).astype(np.intp)
     counts = scored.counts(truth * n_bins + np.searchsorted(inner, scores), 2 * n_bins)
     if edges is None:  # nothing is above the largest score
         ends = np.append(inner[:1], inner)
@@ -211,11 +232,14 @@ def score_regressor(
     sensitivity of both is 2. Each row's terms are rounded down to a grid and added as integers: the
     sums have no rounding error. An error that is not a number counts as the whole width.
     """
-    scored = _Scored.of(X, groups, budget, ledger)
-    low, high = bounds
+    low = number("low of bounds", bounds[0])
+    high = number("high of bounds", bounds[1], above=low)
     width = high - low
-    predicted = model._predicted(row_scores(model, X)[:, 0])
-    truth = np.asarray(y, dtype=np.float64)
+    table = _table(model, X)
+    check_target(y, numbers=True)
+    truth = _targets(y, table.shape[0]).astype(np.float64)
+    scored = _Scored.of(table.shape[0], groups, budget, ledger)
+    predicted = model._predicted(model._margins(table, by_row=True)[:, 0])
     error = np.abs(np.clip(truth, low, high) - np.clip(predicted, low, high)) / width
     error = np.minimum(np.nan_to_num(error, nan=1.0), 1.0)
     sums = np.array([scored.total(error), scored.total(error * error)])
@@ -240,9 +264,9 @@ class _Scored:
     account: Account | None
 
     @classmethod
-    def of(cls, X: Any, groups: Any, budget: Budget | None, ledger: Dataset | None) -> _Scored:
-        """Charge the whole budget for one release, before a row is read."""
-        size, weights = X.shape[0] if hasattr(X, "shape") else len(X), None
+    def of(cls, size: int, groups: Any, budget: Budget | None, ledger: Dataset | None) -> _Scored:
+        """Charge the whole budget for one release about ``size`` rows, before one is scored."""
+        weights = None
         unit, plural, account = "row", "rows", None
         if groups is not None:
             own = Units.of(groups, size).weights()

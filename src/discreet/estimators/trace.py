@@ -20,9 +20,9 @@ from discreet.solvers import Progress, TraceEntry
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
     from discreet.estimators.base import PrivateLinearModel
+    from discreet.figures import Figure
 
 SHOWN = 12
 """Entries of a trace that a notebook shows: the first half and the last of them."""
@@ -74,7 +74,7 @@ def _cell(value: Any) -> str:
 
 def plot_trace(model: PrivateLinearModel) -> Figure:
     """Draw each number of the trace that changes, one panel each, against the iteration."""
-    from matplotlib.figure import Figure
+    from discreet.figures import Figure
 
     check_is_fitted(model, "coef_")
     records = Trace(model.trace_).records()

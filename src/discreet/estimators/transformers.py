@@ -61,6 +61,7 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     # fit gets it from pipelines, if metadata routing is enabled
     __metadata_request__fit: ClassVar = {"groups": True}
+    within_budget: ClassVar[bool] = True  # whatever it learns is paid for
     _flags: ClassVar[tuple[str, ...]] = ()
     _missing: ClassVar[bool] = False
     _released: ClassVar[str]
@@ -84,7 +85,7 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         bits: Bits = SystemBits()
         if self.random_state is not None:
             bits = SeededBits(int(check_random_state(self.random_state).randint(0, 2**31 - 1)))
-        self._warn(budget, people)
+        outside = self._warn(budget, people)
         earlier_fits, payer = next(FITS), None
         if self.ledger is not None:
             payer = self.ledger.noting(estimator=type(self).__name__)
@@ -107,7 +108,12 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             conditions = people.stated(conditions)
         self.guarantee_ = account.guarantee(
             conditions=conditions,
-            public=(f"the number of {people.plural}", *PrivateLinearModel._public, *known),
+            public=(
+                f"the number of {people.plural}",
+                *PrivateLinearModel._public,
+                *known,
+                *outside,
+            ),
             secure=bits.secure,
             earlier_fits=earlier_fits,
         )

@@ -16,7 +16,7 @@ from discreet.inference.covariance import Covariance, p_values, quantile
 from discreet.validate import FloatArray
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from discreet.figures import Figure
 
 __all__ = ["Coefficients", "Summary", "forest_plot"]
 
@@ -243,7 +243,7 @@ def forest_plot(summary: Summary) -> Figure:
     The axis is in units of the coefficients, and the intercept is left out. Coefficients without an
     interval are drawn hollow.
     """
-    from matplotlib.figure import Figure
+    from discreet.figures import Figure
 
     models = summary.models
     longest = max(len(model.names) for model in models)

@@ -72,18 +72,45 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 @functools.cache
 def _watch() -> None:
-    """Log one line when the first kernel is compiled in this process (not when it is loaded)."""
+    """Announce the first kernel that is compiled in this process (not one that is loaded)."""
     event: Any = importlib.import_module("numba.core.event")
 
     class Listener(event.Listener):  # type: ignore[misc]
-        def on_start(self, _event: Any) -> None:
+        def on_start(self, started: Any) -> None:
+            if not _is_own((started.data or {}).get("dispatcher")):
+                return
             event.unregister("numba:compile", self)
-            _log.info(
-                "Compiling numerical code for its first use. This takes a few seconds; the result "
-                "is kept for later processes if its folder (NUMBA_CACHE_DIR) can be written."
+            _announce(
+                "Compiling numerical code for its first use. This takes about 20 s and happens "
+                "once: later processes load the result, if its folder (NUMBA_CACHE_DIR) can be "
+                "written."
             )
 
         def on_end(self, _event: Any) -> None:
             """Do nothing: one line is enough."""
 
     event.register("numba:compile", Listener())
+
+
+def _is_own(dispatcher: Any) -> bool:
+    """Return whether a function to be compiled is one of this package."""
+    module = getattr(getattr(dispatcher, "py_func", None), "__module__", None)
+    return str(module).partition(".")[0] == __package__.partition(".")[0]
+
+
+def _announce(text: str) -> None:
+    """Log a warning, or write it to standard error if the program has set up no logging.
+
+    A higher level for the logger ``discreet.compile``, or for ``discreet``, silences it.
+    """
+    logger: logging.Logger | None = _log
+    while logger is not None:
+        if any(not isinstance(each, logging.NullHandler) for each in logger.handlers):
+            _log.warning(text)
+            return
+        logger = logger.parent if logger.propagate else None
+    shown = logging.StreamHandler()
+    shown.setFormatter(logging.Formatter("discreet: %(message)s"))
+    _log.addHandler(shown)
+    _log.warning(text)
+    _log.removeHandler(shown)

@@ -23,8 +23,10 @@ from discreet.accounting import conversions
 from discreet.accounting.budget import Budget, PrivacyLoss
 from discreet.core.bits import Bits
 from discreet.core.quantiles import precise_context
+from discreet.errors import PrivacyError
 
 _FEWEST, _MOST = 1.05, 1000.0  # range of the expected number of runs
+_MOST_BITS = 1024  # of a draw: they do not decide with a probability below 2^-900
 _UP = 1 + 2.0**-40  # far above the rounding of a few dozen operations on doubles
 
 
@@ -171,7 +173,7 @@ def _draw(first: Callable[[Any], Any], ratio: Callable[[Any, int], Any], bits: B
     lie in the same step of the distribution function, rounding included.
     """
     numerator = length = 0
-    while True:
+    while length < _MOST_BITS:
         numerator = (numerator << 64) | int(bits.words(1)[0])
         length += 64
         context = precise_context(length + 64)
@@ -183,6 +185,7 @@ def _draw(first: Callable[[Any], Any], ratio: Callable[[Any, int], Any], bits: B
             below, term, k = below + term, term * ratio(context, k), k + 1
         if high <= below + term - error and (k == 1 or low >= below + error):
             return k
+    raise PrivacyError("the probabilities of the number of runs do not add up to 1.")
 
 
 @dataclass(frozen=True)

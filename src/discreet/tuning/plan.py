@@ -19,7 +19,7 @@ from discreet.estimators import LinearRegression, LogisticRegression
 from discreet.validate import FloatArray, choice, integer, number
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from discreet.figures import Figure
 
 LARGEST = 200_000  # rows that are generated at most
 GRID = (0.1, 0.3, 1.0, 3.0, 10.0)  # values of ε by default
@@ -97,7 +97,7 @@ class Plan:
 
     def plot(self) -> Figure:
         """Draw score and width of intervals over ε."""
-        from matplotlib.figure import Figure
+        from discreet.figures import Figure
 
         figure = Figure(figsize=(8.6, 3.4), layout="constrained")
         left, right = figure.subplots(1, 2)

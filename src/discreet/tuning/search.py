@@ -28,6 +28,7 @@ from discreet.core.bits import Bits, SeededBits, SystemBits, uniform_index
 from discreet.core.guarantee import Use
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyError, PrivacyLeakWarning
+from discreet.estimators.base import FITS
 from discreet.estimators.scoring import score_classifier
 from discreet.ledger import Dataset, check_dataset
 from discreet.log import note, unlogged
@@ -219,7 +220,8 @@ def tune(
         The distribution of the number of runs K ≥ 1. The logarithmic one is cheapest for 5 runs or
         more, but one time in three there is a single run.
     ledger : Dataset, optional
-        Data set of a ledger; it is charged once, with (ε, δ), before the first run.
+        Data set of a ledger; it is charged once, with (ε, δ) for a row, or with groups for a
+        person, before the first run.
     random_state : int or RandomState, optional
         For tests only: makes the noise predictable, so nothing is protected.
 
@@ -230,9 +232,9 @@ def tune(
     Notes
     -----
     *Privacy.* Model and setting are (ε, δ)-DP under the estimator's relation. The number of runs is
-    not covered: do not publish it, the duration of the call, or ``earlier_fits`` of a later
-    guarantee. Public: the number of rows (with groups, of people), the grid, the law, and what each
-    fit treats as public.
+    not covered: do not publish it or the duration of the call. ``earlier_fits`` of later guarantees
+    counts the whole tuning as one fit. Public: the number of rows (with groups, of people), the
+    grid, the law, and what each fit treats as public.
     """
     if not (is_classifier(estimator) and hasattr(estimator, "check_settings")):
         raise NotSupported(
@@ -244,25 +246,28 @@ def tune(
     mean = min(float(len(settings)), MOST_RUNS) if expected_runs is None else expected_runs
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False)
     y = column_or_1d(y, warn=True)
-    size = X.shape[0] if groups is None else Units.of(groups, X.shape[0]).count
+    size, unit = X.shape[0], "row"
+    if groups is not None:
+        size, unit = Units.of(groups, size).count, "person"
     plan = Plan.of(budget, law_of(law, mean), size)
     candidates = [_candidate(estimator, setting, plan) for setting in settings]
     bits = _bits(random_state)
     check_dataset(ledger)
-    account = Account(budget, None if ledger is None else ledger.noting(solver="tuning"))
+    payer = None if ledger is None else ledger.noting(solver="tuning")
+    account = Account(budget, payer, unit)
     account.open("approximate")  # charged for all runs together
     note("Tuning: ε = %g, δ = %g, %s.", budget.epsilon, budget.delta, budget.relation)
     best: tuple[float, Any, Setting, _Messages] | None = None
-    earlier_fits = 0
+    earlier_fits = next(FITS)  # one number for all runs
     runs = plan.law.draw(bits)
-    for run, stream in enumerate(bits.spawn(runs)):
+    for stream in bits.spawn(runs):
         drawn = int(uniform_index(1, len(settings), stream)[0])
         model = clone(candidates[drawn])
+        model.counted_before = earlier_fits
         guarantee, messages = _fit(model, X, y, groups, stream)
+        del model.counted_before
         plan.check(guarantee)
         score = _noisy_score(plan.score, _count_correct(model, X, y, groups), stream)
-        if run == 0:
-            earlier_fits = guarantee.earlier_fits
         if best is None or score > best[0]:
             best = score, model, settings[drawn], messages
     assert best is not None  # there is at least one run
@@ -270,7 +275,7 @@ def tune(
     for text, category in messages:
         warnings.warn(text, category, stacklevel=2)
     # The winner's own guarantee is for one run, and would reveal which run it was.
-    model.guarantee_ = _guarantee(plan, model.guarantee_, len(settings), bits.secure, earlier_fits)
+    model.guarantee_ = _guarantee(plan, model.guarantee_, len(settings), bits.secure)
     account.confirm()
     return Tuned(model, dict(setting), model.guarantee_, None if bits.secure else runs)
 
@@ -367,9 +372,7 @@ def _noisy_score(mechanism: Gaussian, correct: float, bits: Bits) -> float:
     return float(noisy[0])
 
 
-def _guarantee(
-    plan: Plan, fit: Guarantee, settings: int, secure: bool, earlier_fits: int
-) -> TunedGuarantee:
+def _guarantee(plan: Plan, fit: Guarantee, settings: int, secure: bool) -> TunedGuarantee:
     mechanism = BestOfMany(plan.rho, plan.law.mean, plan.law.shape)
     share = plan.rho_fit / plan.rho
     return TunedGuarantee(
@@ -390,7 +393,7 @@ def _guarantee(
         public=(*fit.public, f"the grid of {settings} settings"),
         secure=secure,
         mechanisms=(Use(mechanism, 1),),
-        earlier_fits=earlier_fits,
+        earlier_fits=fit.earlier_fits,
         split=(("model", share), ("score", 1 - share)),
         unit=fit.unit,
         rows_per_unit=fit.rows_per_unit,
