@@ -13,6 +13,8 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 from discreet import Budget, Ledger, LogisticRegression, load, save
+from discreet.cli.app import run
+from discreet.cli.exits import Exit
 from discreet.tables import Categorical, Numeric, Schema, Target
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -59,9 +61,9 @@ def test_a_scheduled_job_stops_at_the_limit_and_keeps_the_model(visits, caplog):
         codes.append(refit.main([str(word) for word in arguments]))
         files.append((visits / "models" / "model.json").read_bytes())
     assert codes[0] == 0
-    assert codes[-1] == refit.OVER_BUDGET
+    assert codes[-1] == Exit.PRIVACY  # as of the command
     done = codes.count(0)
-    assert codes == [0] * done + [refit.OVER_BUDGET] * (5 - done)
+    assert codes == [0] * done + [Exit.PRIVACY] * (5 - done)
     assert len(set(files)) == done  # a refused run changes nothing
     dataset = Ledger(visits / "visits.sqlite").open("visits")
     assert dataset.entries == done
@@ -71,6 +73,25 @@ def test_a_scheduled_job_stops_at_the_limit_and_keeps_the_model(visits, caplog):
     assert "kept the old model" in caplog.text
     assert SECRET not in caplog.text
     assert load(visits / "models" / "model.json").predict({"age": [80], "sex": ["F"]}) == ["yes"]
+
+
+@pytest.mark.parametrize(
+    ("broken", "code"), [("visits.csv", Exit.DATA), ("visits.sqlite", Exit.LEDGER)]
+)
+def test_exit_codes_of_the_job_are_those_of_the_command(visits, tmp_path, caplog, broken, code):
+    refit = example("scheduled_job/refit.py")
+    for name in ("visits.csv", "visits.toml"):
+        (tmp_path / name).write_bytes((visits / name).read_bytes())
+    Ledger(tmp_path / "visits.sqlite").create("visits", limit=Budget(1.0, 1e-6, "add_remove"))
+    (tmp_path / broken).write_text(f"age,sex,ill\n{SECRET}x,F,yes\n")
+    table = [tmp_path / "visits.csv", tmp_path / "visits.toml"]
+    ledger = ["--ledger", tmp_path / "visits.sqlite", "--dataset", "visits", "--epsilon", "0.5"]
+    arguments = [str(word) for word in (*table, tmp_path / "models", *ledger)]
+    assert refit.main(arguments) == code
+    asked = ["--schema", *table[1:], *ledger, "--delta", "1e-6", "-o", tmp_path / "m.json"]
+    assert run([str(word) for word in ("fit", table[0], *asked)]) == code
+    assert SECRET not in caplog.text
+    assert not (tmp_path / "models").exists()
 
 
 @pytest.fixture(scope="module")

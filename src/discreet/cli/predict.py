@@ -131,6 +131,7 @@ def evaluate(
     charged = None
     if budget is not None:
         charged = options.find_dataset(ledger, dataset, files, block, purpose)
+        charged = options.spending(budget, charged)
     elif ledger or dataset:
         raise Problem(
             "a ledger counts what is spent on these rows, and an exact evaluation cannot be "
