@@ -74,7 +74,7 @@ def _application(arguments: Sequence[str], screen: Screen) -> typer.Typer:
         epilog="Exit codes: " + " · ".join(f"{int(code)} {code.meaning}" for code in Exit) + ".",
         no_args_is_help=True,
         pretty_exceptions_enable=False,  # they would print local variables, which hold rows
-        rich_markup_mode="rich",
+        rich_markup_mode=None,  # boxes leave 17 characters for a text at 80 columns
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_main)
@@ -95,9 +95,10 @@ def _application(arguments: Sequence[str], screen: Screen) -> typer.Typer:
 
 def _add(app: typer.Typer, name: str, command: typer.Typer | Callable[..., Any]) -> None:
     if isinstance(command, typer.Typer):
-        app.add_typer(command, name=name)
-    else:
-        app.command(name)(command)
+        text = command.info.help if isinstance(command.info.help, str) else None
+        app.add_typer(command, name=name, short_help=text)
+    else:  # the first line as a whole; by default it would be cut
+        app.command(name, short_help=(command.__doc__ or "").split("\n")[0])(command)
 
 
 def _add_entry(app: typer.Typer, entry: EntryPoint) -> str | None:

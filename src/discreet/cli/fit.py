@@ -70,7 +70,7 @@ def fit(
         Option(
             metavar="LABEL=NUMBER",
             help='Weight of a class, a public number; give the option once per class. Or "balanced"'
-            ": classes count alike, by a noisy count of them that the fit pays for.",
+            ": all classes have the same total weight, by a noisy count that the fit pays for.",
         ),
     ] = None,
     intercept: Annotated[bool, Option(help="Fit a constant term.")] = True,
