@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from discreet_bench import adult
+from discreet_bench import adult, coverage, families
 
 ROOT = Path(__file__).parents[2]
 
@@ -109,3 +109,21 @@ def _records(rng, n, *, test):
     columns.append(np.char.add(rich, "." if test else ""))
     lines = [", ".join(record) for record in zip(*columns, strict=True)]
     return "\n".join(["|1x3 Cross validator"] * test + lines) + "\n"
+
+
+def test_selections_without_standard_errors_are_counted_not_raised():
+    """``python -m discreet_bench.coverage --quick``: some fits have too little budget."""
+    row = coverage.selection("poisson", 0.05, 2, n=300, d=20)
+    assert "(2 of 2 refused)" in row
+    kept = coverage.selection("logistic", 30.0, 1, n=20_000, d=4)
+    assert "refused" not in kept
+    assert row.count("|") == kept.count("|")
+
+
+def test_families_without_data_are_left_out(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("DISCREET_DATA", str(tmp_path))
+    families.main(["--seeds", "1", "--only", "bike rentals per hour"])
+    assert "left out: DISCREET_DATA has no such data" in capsys.readouterr().out
+    monkeypatch.delenv("DISCREET_DATA")
+    families.main(["--seeds", "1", "--only", "bike rentals per hour"])
+    assert "left out" in capsys.readouterr().out
