@@ -239,13 +239,16 @@ class TestMemory:
 
 
 SCRIPT = """
-    import os, signal, sys, time
+    import ctypes, os, signal, sys, time
     import discreet.tables
     from discreet.cli import main
 
     class Aborts:  # as a library whose threads still run
         def __del__(self):
             os.abort()
+
+    libc = ctypes.CDLL(None)  # and as one that aborts when the process ends in the usual way
+    libc.__cxa_atexit(ctypes.cast(libc.abort, ctypes.c_void_p), None, None)
 
     def read(*args, **more):
         reader = Aborts()
@@ -324,6 +327,16 @@ def test_forked_workers_end_by_the_signal_itself():
     )
     assert done.stdout == f"{-signal.SIGTERM}\n"
     assert done.stderr == ""
+
+
+def test_an_evaluation_that_cannot_be_shown_says_that_it_is_spent(people, out, capsys, monkeypatch):
+    assert run(command(people, out / "m.json")) == Exit.OK
+    monkeypatch.setattr("discreet.cli.screen.Screen.result", full)
+    asked = ["evaluate", str(out / "m.json"), str(people / "held-out.csv"), "--epsilon", "0.5"]
+    assert run(asked) == Exit.UNEXPECTED
+    text = said(capsys)
+    assert "no space left on device" in text
+    assert "ε = 0.5, δ = 0 is spent." in text
 
 
 # ---- messages

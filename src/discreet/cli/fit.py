@@ -256,7 +256,7 @@ def _estimator(
     if chosen in estimators:
         return estimators[chosen](**settings)
     raise Problem(
-        f"loss {loss!r} does not fit the target {table.target.column!r}, which has {kind}: see "
+        f"--loss {loss} is not for the target {table.target.column!r}, which has {kind}: see "
         "discreet fit --help."
     )
 
