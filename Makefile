@@ -4,7 +4,7 @@ BIN := .venv/bin
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 .PHONY: help demo test test-process test-spark test-bench lint check-slow check-ledger bench \
-	bench-speed bench-guard bench-guard-update docs lock release clean
+	bench-speed bench-guard bench-guard-update docs lock release nightly clean
 
 help:
 	@echo "make demo         train private models on generated data and show what the budget bought"
@@ -16,11 +16,12 @@ help:
 	@echo "make check-ledger kill and race 10,000 processes on a ledger (about an hour; needs PostgreSQL)"
 	@echo "make test-bench   run the tests of the benchmark (discreet-bench)"
 	@echo "make bench        run the quick form of every experiment and make a page of the results"
-	@echo "make bench-speed  speed and memory against NumPy, SciPy and pandas, as ratios in one run"
+	@echo "make bench-speed  speed and memory against NumPy, SciPy and pandas; fails if a bar is missed"
 	@echo "make bench-guard  fail if scores, seconds or memory of a small suite got worse (5 minutes)"
 	@echo "make bench-guard-update  write what bench-guard compares with: bench/results/guard.parquet"
 	@echo "make lock         write requirements.lock: versions and hashes of all dependencies"
 	@echo "make release      build, check, materials and checksums in out/release (REPOSITORY=https://…)"
+	@echo "make nightly      what is too long for a test, in small forms (hours; tools/commands.toml)"
 	@echo "make docs         build the documentation into out/docs: runs all tutorials, checks all links"
 
 .venv/bin/python:
@@ -112,6 +113,9 @@ lock: .venv/.release
 release: .venv/.release
 	rm -rf out/release
 	DISCREET_REPOSITORY=$(REPOSITORY) $(BIN)/python tools/release.py out/release
+
+nightly: .venv/.developer .venv/.docs .venv/.release
+	OMP_NUM_THREADS=1 $(BIN)/python tools/nightly.py
 
 docs: .venv/.docs
 	rm -rf docs/generated out/docs

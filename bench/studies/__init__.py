@@ -1,1 +1,4 @@
-"""Measurements of discreet; each module says how to run it."""
+"""Measurements behind single tables of the documentation; each module says what it measures.
+
+They need a checkout. Run them from its top folder: ``python -m bench.studies.NAME``.
+"""

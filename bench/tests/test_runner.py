@@ -71,9 +71,8 @@ def test_every_run_is_a_line_with_its_columns(done):
 def test_what_is_done_is_not_run_again(done, cache):
     _, path, _ = done
     before = table.read(path)
-    start = time.perf_counter()
     again = run(EXPERIMENT, [plan()], path, cache=cache)
-    assert time.perf_counter() - start < 20
+    assert again.made == 0
     # The noise is fresh in every run, so equal measures mean that none was made anew.
     key = ["method", "setting", "epsilon", "repeat"]
     old = before.set_index(key)["accuracy"].sort_index()

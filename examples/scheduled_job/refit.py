@@ -4,9 +4,10 @@
         --epsilon 0.2
 
 Each run is one release. The ledger charges it before a row is read and refuses it beyond the limit;
-the job then ends with code 3 and leaves the model as it is. The new model, its guarantee and its
-privacy card take the place of the old ones as whole files. Nothing of the rows is written to the
-log.
+the job then ends with code 4 and leaves the model as it is. All exit codes are those of the command
+``discreet``: 3 if the table does not match the schema, 7 if the ledger cannot be used. The new
+model, its guarantee and its privacy card take the place of the old ones as whole files. Nothing of
+the rows is written to the log.
 """
 
 from __future__ import annotations
@@ -18,19 +19,16 @@ from pathlib import Path
 
 from sklearn.pipeline import make_pipeline
 
-from discreet import Bounds, BudgetExceeded, Ledger, LogisticRegression, save
+from discreet import Bounds, Ledger, LogisticRegression, PrivacyError, TableError, save
 from discreet.card import card, html
 from discreet.files import replacing
 from discreet.tables import Schema
 
-OVER_BUDGET = 3
-"""Exit code of a job that the ledger refused."""
-
 log = logging.getLogger("refit")
 
 
-def refit(asked: argparse.Namespace) -> int:
-    """Fit, save and describe one model; return the exit code."""
+def refit(asked: argparse.Namespace) -> None:
+    """Fit, save and describe one model."""
     schema = Schema.read(asked.schema)
     if schema.target is None or not schema.target.is_classification:
         raise SystemExit(f"{asked.schema}: this job needs a target with classes.")
@@ -45,11 +43,7 @@ def refit(asked: argparse.Namespace) -> int:
         preparation=[Bounds(schema.unbounded)] if schema.unbounded else None,
         ledger=dataset,
     )
-    try:
-        model.fit(X, y, groups=groups)
-    except BudgetExceeded as refusal:
-        log.warning("kept the old model: %s", refusal)
-        return OVER_BUDGET
+    model.fit(X, y, groups=groups)
     pipeline = make_pipeline(encoder, model)
     asked.models.mkdir(parents=True, exist_ok=True)
     save(pipeline, asked.models / "model.json")
@@ -57,11 +51,10 @@ def refit(asked: argparse.Namespace) -> int:
         stream.write(html(card(pipeline, title=asked.dataset)))
     log.info("new model in %s: ε = %g", asked.models, model.guarantee_.epsilon)
     log.info("%r", dataset)
-    return 0
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Read the options and run the job."""
+    """Read the options and run the job; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("table", type=Path, help="file or folder of the rows")
     parser.add_argument("schema", type=Path, help="schema (TOML) of the rows")
@@ -70,7 +63,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--dataset", required=True, help="name of the data set in the ledger")
     parser.add_argument("--epsilon", type=float, required=True, help="budget of one run")
     parser.add_argument("--delta", type=float, default=1e-6)
-    return refit(parser.parse_args(arguments))
+    try:
+        refit(parser.parse_args(arguments))
+    except (PrivacyError, TableError) as error:  # whose texts show no cell
+        log.error("kept the old model: %s", error)
+        return error.exit_code
+    return 0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Exceptions and warnings of discreet.
 
-No message shows a value of a row. Bad arguments raise ``ValueError``.
+No message shows a value of a row. Bad arguments raise ``ValueError``. ``exit_code`` is the code
+with which the command ``discreet``, or a job, ends after the error; docs/command.md has the table.
 """
 
 __all__ = [
@@ -18,6 +19,8 @@ __all__ = [
 class PrivacyError(Exception):
     """A privacy guarantee would not hold, so nothing was done."""
 
+    exit_code = 4
+
 
 class BudgetExceeded(PrivacyError):
     """A request costs more than the remaining budget; it was not answered."""
@@ -30,6 +33,8 @@ class NotSupported(PrivacyError):
 class LedgerError(PrivacyError):
     """A ledger cannot be read, written or trusted, so nothing was charged to it."""
 
+    exit_code = 7
+
 
 class PrivacyLeakWarning(UserWarning):
     """Something that depends on the data, or on a fixed seed, was used outside the budget."""
@@ -38,10 +43,16 @@ class PrivacyLeakWarning(UserWarning):
 class TableError(ValueError):
     """A file or table does not match its schema; the message names the column, never a cell."""
 
+    exit_code = 3
+
 
 class ModelFileError(ValueError):
     """A model file is damaged, of another kind, or newer than this version reads."""
 
+    exit_code = 5
+
 
 class EngineError(RuntimeError):
     """A cluster gave no answer; nothing was released, and what was charged stays spent."""
+
+    exit_code = 1

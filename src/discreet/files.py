@@ -1,4 +1,7 @@
-"""Writing files as a whole: a reader sees the new file or the old one, never half of one."""
+"""Writing files as a whole: a reader sees the new file or the old one, never half of one.
+
+`reserved` holds space on a disk, so that a result that cannot be computed again can be written.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,16 @@ import errno
 import os
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
 from discreet.log import note
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a disk that is full, of a quota, and of a limit on the size of a file."""
+
+_CHUNK = 2**16  # bytes that are written at a time where space cannot be reserved otherwise
 
 
 @contextmanager
@@ -42,6 +50,36 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[TextIO]:
             if named is None or os.path.basename(named).startswith(f".{path.name}."):
                 raise OSError(error.errno, error.strerror, given) from None
         raise
+
+
+@contextmanager
+def reserved(path: str | os.PathLike[str], size: int) -> Iterator[None]:
+    """Hold ``size`` bytes of disk space beside ``path`` while the block runs.
+
+    The space is that of a file without a name, which the system frees when the process ends, in
+    whatever way. An `OSError` that names ``path`` is raised if there is no space, or if the folder
+    cannot be written to.
+    """
+    given, folder = os.fspath(path), Path(os.path.realpath(path)).parent
+    with ExitStack() as held:
+        try:
+            file = held.enter_context(tempfile.TemporaryFile(dir=folder, buffering=0))
+            _allocate(file.fileno(), size)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, given) from None
+        yield
+
+
+def _allocate(handle: int, size: int) -> None:
+    """Take ``size`` bytes of disk for an empty file."""
+    try:
+        os.posix_fallocate(handle, 0, size)
+    except (AttributeError, OSError) as error:
+        if getattr(error, "errno", None) in FULL:
+            raise
+        zeros = bytes(_CHUNK)  # this system cannot reserve space, so it is written to
+        for start in range(0, size, _CHUNK):
+            os.write(handle, zeros[: size - start])
 
 
 def _usual_mode(path: Path) -> int:

@@ -7,7 +7,6 @@ import math
 import re
 import subprocess
 import sys
-import time
 import types
 from xml.etree import ElementTree
 
@@ -25,12 +24,23 @@ from discreet.errors import NotSupported
 SUBJECTS = ("auto", "gd", "gd: stopping time", "leaky", "picky")
 
 
-def laplace(subject, pair, epsilon, relation, shift=1.0, delta=0.0, seconds=0.0):
+class Clock:
+    """A clock that runs only while an attack draws, so that load of the machine changes nothing."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+
+def laplace(subject, pair, epsilon, relation, shift=1.0, delta=0.0, *, clock=None, seconds=0.0):
     """An attack on a count with Laplace noise of scale 1/ε; a shift above 1 breaks the promise."""
     rng = np.random.default_rng(0)
 
     def draw(world, count):
-        time.sleep(seconds * count)
+        if clock is not None:
+            clock.now += seconds * count
         return rng.laplace(world * shift, 1 / epsilon, size=(count, 1))
 
     return Attack(subject, pair, epsilon, delta, relation, draw, learn=False)
@@ -143,14 +153,16 @@ def test_an_audit_with_too_few_trials_says_how_many_would_tell(asked, capsys):
 
 
 def test_time_is_divided_among_the_attacks(asked, capsys, monkeypatch):
-    slow = [laplace("slow", f"pair {k}", 1.0, "add_remove", seconds=2e-4) for k in range(3)]
+    clock = Clock()
+    timed = {"clock": clock, "seconds": 2e-4}
+    slow = [laplace("slow", f"pair {k}", 1.0, "add_remove", **timed) for k in range(3)]
     monkeypatch.setattr(sys.modules["discreet.audit.cases"], "attacks", lambda *_, **__: slow)
-    start = time.perf_counter()
+    monkeypatch.setattr(command, "time", clock)
     assert run(["audit", "auto", "--minutes", "0.05", "--json"]) == Exit.OK
     told = said(capsys)["audits"]
-    assert time.perf_counter() - start < 6  # three seconds were asked for
-    for each in told:
-        assert command.FEWEST <= each["trials"] < 6000  # 5,000 would fill a second
+    assert 2.0 < clock.now < 3.5  # seconds; three were asked for
+    for each in told:  # 5,000 would fill a third of the time, of which a part is kept for the rest
+        assert 3_500 < each["trials"] < 5_000
     assert run(["audit", "auto", "--minutes", "0.05", "--trials", "200", "--json"]) == Exit.OK
     assert [each["trials"] for each in said(capsys)["audits"]] == [200] * 3
 
@@ -188,16 +200,17 @@ def test_the_remaining_time_is_divided_evenly_over_the_remaining_attacks(monkeyp
     assert notes == ["3 attacks, about 2 minutes. Change it by --minutes."] * 2
 
 
-def test_time_that_is_spent_on_compiling_is_not_counted():
-    calls = []
+def test_time_that_is_spent_on_compiling_is_not_counted(monkeypatch):
+    calls, clock = [], Clock()
+    monkeypatch.setattr(command, "time", clock)
 
     def draw(_world, count):
         calls.append(count)
-        time.sleep(1e-4 * count if len(calls) > 1 else 0.2)
+        clock.now += 1e-4 * count if len(calls) > 1 else 0.2
         return np.zeros((count, 1))
 
     attack = Attack("gd", "pair", 1.0, 0.0, "add_remove", draw)
-    assert command._seconds_per_run(attack) < 5e-4
+    assert command._seconds_per_run(attack) == pytest.approx(1e-4)
 
 
 @pytest.mark.parametrize("name", ["out.svg", "out.html", "out.png"])

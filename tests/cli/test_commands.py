@@ -326,9 +326,9 @@ def test_solvers_are_listed_and_described(capsys):
     [
         (["--epsilon", "-1"], Exit.USAGE, "epsilon must be a finite number"),
         (["--solver", "nope"], Exit.USAGE, "unknown solver"),
-        (["--loss", "squared"], Exit.USAGE, "does not fit"),
+        (["--loss", "squared"], Exit.USAGE, "is not for the target"),
         (["--loss", "cubic"], Exit.USAGE, "unknown loss"),
-        (["--loss", "poisson"], Exit.USAGE, "does not fit"),
+        (["--loss", "poisson"], Exit.USAGE, "is not for the target"),
         (["--quantile", "0.9"], Exit.USAGE, "--quantile is for"),
         (["--solver", "sgd", "--delta", "0"], Exit.PRIVACY, "delta"),
         (["--schema", "none.toml"], Exit.DATA, "none.toml"),

@@ -39,6 +39,21 @@ def test_a_table_a_figure_and_a_page(tmp_path, capsys):
     assert not any(colour in text for colour in demo._COLOURS.values())
 
 
+def test_a_newcomer_sees_no_box_of_warnings(tmp_path, capsys):
+    """At each budget of the demo, with its own sizes, something can be learned."""
+    pytest.importorskip("matplotlib")
+    assert run(["demo", "--output", str(tmp_path / "demo.html")]) == Exit.OK
+    shown = capsys.readouterr()
+    boxes = shown.err.count("╭")
+    assert boxes <= 1
+    rates = {
+        name.strip(): float(rate) for name, rate in re.findall(r"│ (.*?) │ +([\d.]+)%", shown.out)
+    }
+    lowest = rates.pop("always the most frequent label")
+    assert len(rates) == len(demo.EPSILONS) + 1
+    assert min(rates.values()) > lowest + 5  # in per cent of new rows
+
+
 def test_the_share_of_members_found_is_that_of_the_guarantee():
     account = Account(Budget(3.0, 1e-6, "add_remove"))
     mu = account.open("gdp").total ** 0.5

@@ -115,3 +115,20 @@ def test_every_exit_code_is_documented():
     text = (Path(__file__).parents[2] / "docs" / "command.md").read_text("utf-8")
     for code in Exit:
         assert f"| {int(code)} | {code.meaning} |" in text
+
+
+def test_help_is_readable_at_80_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["fit", "--help"]) == Exit.OK
+    text = capsys.readouterr().out
+    assert len(text.splitlines()) < 120
+    assert "<bool>" not in text
+    assert "Column with the id of the person (or other unit)" in " ".join(text.split())
+    assert run(["--help"]) == Exit.OK
+    shown = " ".join(capsys.readouterr().out.split())
+    for name, command in app._COMMANDS.items():
+        text = getattr(command, "__doc__", "") if callable(command) else ""
+        text = text if not hasattr(command, "info") else command.info.help
+        first = " ".join((text or "").split("\n")[0].split())
+        assert f"{name} {first}" in shown
+    assert "..." not in shown.replace("ARGS]...", "")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.cli.exits import Exit, Problem
+from discreet.cli.exits import Exit, Problem, interrupted
 from discreet.cli.options import AsJson, Force, check_output
 from discreet.cli.screen import Screen
 from discreet.core import Relation
@@ -344,7 +344,7 @@ def run_experiments(
             raise Problem(
                 f"Interrupted. {len(done.runs):,} runs are kept in {folder / RESULTS}; the same "
                 "command continues from there.",
-                Exit.INTERRUPTED,
+                interrupted(),
             )
     if failures:
         raise Problem("Runs that spent too much:\n  " + "\n  ".join(failures[:10]), Exit.PRIVACY)

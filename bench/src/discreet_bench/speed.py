@@ -1,10 +1,11 @@
 """Speed and memory of discreet against NumPy, SciPy and pandas, as ratios from one run.
 
-    python -m discreet_bench.speed [PART …] [--rows 5000000]
+    python -m discreet_bench.speed [PART …] [--rows 5000000] [--quick]
 
 Machines differ and are noisy, so bars are ratios where that is possible. Work inside a fit is
 measured by the difference between a longer and a shorter fit. The exit code is 1 if a bar is
-missed.
+missed, and the missed bars are named. ``--quick`` runs every measurement on small tables, to see
+that all of them work; bars are for the full sizes, so it misses none.
 """
 
 from __future__ import annotations
@@ -37,10 +38,11 @@ from discreet.tables import Categorical, FileFormat, Numeric, Schema, read
 from discreet_bench import datasets
 from discreet_bench.measures import peak_memory
 
-__all__ = ["PARTS", "Line", "main"]
+__all__ = ["PARTS", "Line", "Sizes", "main"]
 
 ROWS, COLUMNS = 39_000, 105
 CHUNK = 100_000
+SMALLER = 200  # divisor of all numbers of rows with --quick
 CLASSES = ("<=50K", ">50K")
 
 
@@ -58,6 +60,22 @@ class Line:
     def met(self) -> bool:
         """Tell whether the bar is met."""
         return self.measured <= self.bar if self.at_most else self.measured >= self.bar
+
+    @property
+    def limit(self) -> str:
+        """The bar as a text."""
+        return f"{'≤' if self.at_most else '≥'} {self.bar:g} {self.unit}".rstrip()
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Numbers of rows: the full ones, or small ones for a trial of all measurements."""
+
+    divisor: int = 1
+
+    def rows(self, n: int) -> int:
+        """Return ``n`` rows, or fewer."""
+        return max(n // self.divisor, min(n, 1_000))
 
 
 def seconds(work: Callable[[], object], repeats: int = 5) -> float:
@@ -122,40 +140,40 @@ def agd_iteration(X: Any, y: Any, iterations: int = 40) -> float:
     return float(np.median([now - then for (then, _), (now, refined) in steps if not refined]))
 
 
-def descent() -> Iterator[Line]:
+def descent(sizes: Sizes) -> Iterator[Line]:
     """Measure gradient descent on all rows (DP-AGD)."""
-    X, y = dense(ROWS)
+    X, y = dense(sizes.rows(ROWS))
     agd_iteration(X, y, 3)  # compiles
     ratio = np.median([agd_iteration(X, y) / products(X) for _ in range(5)])
-    yield Line(f"DP-AGD iteration / (X @ v + X.T @ r), {ROWS:,} × {COLUMNS}", float(ratio), 3)
+    yield Line(f"DP-AGD iteration / (X @ v + X.T @ r), {len(y):,} × {COLUMNS}", float(ratio), 3)
     per_row = {}
     for n in (10_000, 100_000, 1_000_000):
-        X, y = dense(n)
-        per_row[n] = min(agd_iteration(X, y) for _ in range(3)) / n
+        X, y = dense(sizes.rows(n))
+        per_row[n] = min(agd_iteration(X, y) for _ in range(3)) / len(y)
     for n, power in ((100_000, 5), (1_000_000, 6)):
         yield Line(f"time per row, 10^{power} against 10^4 rows", per_row[n] / per_row[10_000], 1.2)
-    rows = sp.random_array((6_000, 20_000), density=0.01, format="csr", rng=0)
-    y = np.arange(6_000) % 2
+    rows = sp.random_array((sizes.rows(6_000), 20_000), density=0.01, format="csr", rng=0)
+    y = np.arange(rows.shape[0]) % 2
     agd_iteration(rows, y, 3)
     ratio = agd_iteration(rows.toarray(), y, 12) / agd_iteration(rows, y, 12)
     yield Line("dense / CSR iteration, 1 % of 20,000 columns", ratio, 10, at_most=False)
 
 
-def large() -> Iterator[Line]:
+def large(sizes: Sizes) -> Iterator[Line]:
     """Measure a whole default fit of a large table: preparation, descent and noise."""
     for d, dtype in ((30, np.float64), (100, np.float32)):
-        X, y = dense(1_000_000, d)
+        X, y = dense(sizes.rows(1_000_000), d)
         X = X.astype(dtype)
         default = partial(fit, X, y, "auto", data_norm=None)
         ratio = min(seconds(default, 3) / products(X) for _ in range(2))
-        what = f"default fit / (X @ v + X.T @ r), 1,000,000 × {d}, {np.dtype(dtype).name}"
+        what = f"default fit / (X @ v + X.T @ r), {len(y):,} × {d}, {np.dtype(dtype).name}"
         yield Line(what, ratio, 20)
 
 
-def memory() -> Iterator[Line]:
+def memory(sizes: Sizes) -> Iterator[Line]:
     """Measure the peak memory of a fit, X included."""
-    X, y = dense(100_000)
-    rows = sp.random_array((100_000, 5_000), density=0.02, format="csr", rng=0)
+    X, y = dense(sizes.rows(100_000))
+    rows = sp.random_array((len(y), 5_000), density=0.02, format="csr", rng=0)
     size = rows.data.nbytes + rows.indices.nbytes + rows.indptr.nbytes
     for what, given, nbytes in (("float64", X, X.nbytes), ("CSR", rows, size)):
         fit(given, y, AGD(max_iterations=5), data_norm=None)
@@ -166,33 +184,33 @@ def memory() -> Iterator[Line]:
         yield Line(f"peak memory of a fit / size of X, {what}", 1 + peak / nbytes, 1.3)
 
 
-def batches() -> Iterator[Line]:
+def batches(sizes: Sizes) -> Iterator[Line]:
     """Measure descent by batches and by single rows."""
-    X, y = dense(ROWS)
+    X, y = dense(sizes.rows(ROWS))
     few, many = (PermutationSGD(passes=passes, batch_size=50) for passes in (1, 21))
     a_pass = between(X, y, few, many, relation="replace_one") / 20
     yield Line("a pass in batches of 50 / (X @ v + X.T @ r)", a_pass / products(X), 5)
     once, more = (LaplaceSGD(passes=passes, batch_size=1) for passes in (1, 3))
-    step = between(X, y, once, more, 3, relation="replace_one", delta=0.0) / (2 * ROWS)
+    step = between(X, y, once, more, 3, relation="replace_one", delta=0.0) / (2 * len(y))
     yield Line(f"a noisy step on one row, {COLUMNS} columns", 1e6 * step, 30, "µs")
 
 
-def frank_wolfe() -> Iterator[Line]:
+def frank_wolfe(sizes: Sizes) -> Iterator[Line]:
     """Measure a step of Frank–Wolfe on a large sparse table."""
-    X, y = sparse(50_000, 47_000, 75)
+    X, y = sparse(sizes.rows(50_000), 47_000, 75)
     few, many = (FrankWolfe(iterations=iterations) for iterations in (2, 12))
     step = between(X, y, few, many, 3, relation="replace_one", data_norm=None) / 10
     residuals = np.random.default_rng(1).normal(size=X.shape[0])
     product = seconds(lambda: X.T @ residuals, 15)
-    yield Line("a Frank–Wolfe step / X.T @ r, CSR 50,000 × 47,000", step / product, 4)
+    yield Line(f"a Frank–Wolfe step / X.T @ r, CSR {len(y):,} × 47,000", step / product, 4)
 
 
-def minima() -> Iterator[Line]:
+def minima(sizes: Sizes) -> Iterator[Line]:
     """Measure fits that minimise a perturbed objective to a certified gradient."""
-    wide = sparse(50_000, 47_000, 75)
+    wide, tall = sparse(sizes.rows(50_000), 47_000, 75), dense(sizes.rows(ROWS))
     for solver, (X, y), bar in (
-        (ObjPert(), dense(ROWS), 100),
-        (AMP(), dense(ROWS), 100),
+        (ObjPert(), tall, 100),
+        (AMP(), tall, 100),
         (ObjPert(), wide, 100),
     ):
         taken = seconds(lambda solver=solver, X=X, y=y: fit(X, y, solver), 2)
@@ -201,7 +219,7 @@ def minima() -> Iterator[Line]:
         yield Line(f"{solver.name} fit / (X @ v + X.T @ r), {size}", taken / products(X), bar)
 
 
-def noise() -> Iterator[Line]:
+def noise(_sizes: Sizes) -> Iterator[Line]:
     """Measure exact noise; times include refined draws."""
     source, forced = Noise(), Noise(force_refinement=True)
     scores = np.linspace(0.0, 1.0, 21)
@@ -226,11 +244,12 @@ def noise() -> Iterator[Line]:
         yield Line(f"selection ({kind}) among 21", choice, 60, "µs")
 
 
-def tables(n_rows: int = 5_000_000) -> Iterator[Line]:
+def tables(sizes: Sizes, n_rows: int = 5_000_000) -> Iterator[Line]:
     """Measure reading a CSV file and fitting, each measurement in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         small, large = Path(folder) / "small.csv", Path(folder) / "large.csv"
-        write_table(small, 32_561)
+        write_table(small, sizes.rows(32_561))
+        n_rows = sizes.rows(n_rows)
         ours, pandas = (sum(_apart(how, small).values()) for how in ("discreet", "pandas"))
         yield Line("read and fit a CSV / (pandas.read_csv and fit)", ours / pandas, 3)
         write_table(large, n_rows)
@@ -282,7 +301,8 @@ def measure_table(how: str, path: Path) -> dict[str, float]:
     short = path.with_name("short.csv")
     with path.open("rb") as file:
         short.write_bytes(b"".join(itertools.islice(file, 201)))
-    model(*read(short, schema))  # imports and compiles
+    X, y, _ = read(short, schema)
+    model(X, y)  # imports and compiles
     if how == "memory":
         with peak_memory() as peak:
             X, y, _ = read(path, schema)
@@ -302,11 +322,12 @@ def _apart(how: str, path: Path) -> dict[str, float]:
     return dict(json.loads(done.stdout))
 
 
-def cluster(n: int = 2_000_000, d: int = 30) -> Iterator[Line]:
+def cluster(sizes: Sizes) -> Iterator[Line]:
     """Fit the default on a Dask cluster of two processes, and in this one with two threads."""
     import dask.array as da
     from distributed import Client, LocalCluster
 
+    n, d = sizes.rows(2_000_000), 30
     settings = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     model = LogisticRegression(1.0, 1e-8, classes=[0, 1], random_state=0)
     with LocalCluster(**settings) as made, Client(made):
@@ -329,7 +350,7 @@ def cluster(n: int = 2_000_000, d: int = 30) -> Iterator[Line]:
     yield Line("largest difference of its coefficients", apart, 1e-9, "")
 
 
-PARTS: dict[str, Callable[[], Iterator[Line]]] = {
+PARTS: dict[str, Callable[[Sizes], Iterator[Line]]] = {
     "descent": descent,
     "large": large,
     "memory": memory,
@@ -348,6 +369,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all by default")
     parser.add_argument("--rows", type=int, default=5_000_000, help="records of the large table")
+    parser.add_argument("--quick", action="store_true", help="small tables, and no bars")
     parser.add_argument("--measure", nargs=2, metavar=("HOW", "FILE"), help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
@@ -357,22 +379,30 @@ def main(arguments: list[str] | None = None) -> int:
     unknown = [name for name in given.parts if name not in PARTS]
     if unknown:
         parser.error(f"unknown part {unknown[0]!r}: parts are {', '.join(PARTS)}.")
+    sizes = Sizes(SMALLER) if given.quick else Sizes()
+    parts = PARTS | {"tables": partial(tables, n_rows=given.rows)}
     console, lines = Console(width=100), list[Line]()
     for name in given.parts or PARTS:
         with console.status(name):
-            lines += tables(given.rows) if name == "tables" else PARTS[name]()
+            lines += parts[name](sizes)
+    console.print(_table(lines, judged=not given.quick))
+    missed = [] if given.quick else [line for line in lines if not line.met]
+    for line in missed:
+        console.print(f"Missed: {line.what}: {line.measured:.3g} {line.unit}, bar {line.limit}.")
+    return int(bool(missed))
+
+
+def _table(lines: list[Line], *, judged: bool) -> Table:
     shown = Table(title="discreet: speed and memory")
     shown.add_column("what")
     for heading in ("measured", "bar"):
         shown.add_column(heading, justify="right")
     shown.add_column("")
     for line in lines:
-        sign = "≤" if line.at_most else "≥"
-        bar = f"{sign} {line.bar:g} {line.unit}"
         verdict = "met" if line.met else "MISSED"
-        shown.add_row(line.what, f"{line.measured:.3g} {line.unit}", bar, verdict)
-    console.print(shown)
-    return int(not all(line.met for line in lines))
+        measured = f"{line.measured:.3g} {line.unit}"
+        shown.add_row(line.what, measured, line.limit, verdict if judged else "")
+    return shown
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import EntryPoint, entry_points
@@ -16,8 +17,8 @@ import typer
 from typer import Option
 
 import discreet
-from discreet.cli import audit, demo, describe, fit, ledger, predict, schema
-from discreet.cli.exits import Exit, Problem, as_options, describe_error, watch_outputs
+from discreet.cli import audit, demo, describe, fit, ledger, predict, schema, session
+from discreet.cli.exits import Exit, Problem, as_options, describe_error, reason
 from discreet.cli.screen import Screen, be_quiet
 from discreet.errors import PrivacyLeakWarning
 
@@ -73,7 +74,7 @@ def _application(arguments: Sequence[str], screen: Screen) -> typer.Typer:
         epilog="Exit codes: " + " · ".join(f"{int(code)} {code.meaning}" for code in Exit) + ".",
         no_args_is_help=True,
         pretty_exceptions_enable=False,  # they would print local variables, which hold rows
-        rich_markup_mode="rich",
+        rich_markup_mode=None,  # boxes leave 17 characters for a text at 80 columns
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_main)
@@ -94,9 +95,10 @@ def _application(arguments: Sequence[str], screen: Screen) -> typer.Typer:
 
 def _add(app: typer.Typer, name: str, command: typer.Typer | Callable[..., Any]) -> None:
     if isinstance(command, typer.Typer):
-        app.add_typer(command, name=name)
-    else:
-        app.command(name)(command)
+        text = command.info.help if isinstance(command.info.help, str) else None
+        app.add_typer(command, name=name, short_help=text)
+    else:  # the first line as a whole; by default it would be cut
+        app.command(name, short_help=(command.__doc__ or "").split("\n")[0])(command)
 
 
 def _add_entry(app: typer.Typer, entry: EntryPoint) -> str | None:
@@ -113,8 +115,8 @@ def _add_entry(app: typer.Typer, entry: EntryPoint) -> str | None:
         _add(trial, entry.name, command)
         typer.main.get_command(trial)  # options of types that Typer does not know are found here
     except (Exception, SystemExit) as error:
-        reason = f"{type(error).__name__}: {error}".splitlines()[0]
-        return f"{where} cannot be loaded ({reason}). Repair or remove that package."
+        said = f"{type(error).__name__}: {error}".splitlines()[0]
+        return f"{where} cannot be loaded ({said}). Repair or remove that package."
     _add(app, entry.name, command)
     return None
 
@@ -143,8 +145,7 @@ def _logging(file: str, arguments: Sequence[str]) -> Iterator[None]:
     try:
         handler = logging.FileHandler(file, encoding="utf-8")
     except OSError as error:
-        reason = (error.strerror or "no such file").lower()
-        raise Problem(f"--log {file}: {reason}. Name a file to write to.") from None
+        raise Problem(f"--log {file}: {reason(error)}. Name a file to write to.") from None
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     log, before = logging.getLogger("discreet"), logging.getLogger("discreet").level
     log.addHandler(handler)
@@ -159,23 +160,37 @@ def _logging(file: str, arguments: Sequence[str]) -> Iterator[None]:
         handler.close()
 
 
+@contextmanager
+def _counted_warnings(screen: Screen) -> Iterator[None]:
+    """Show each warning of a command once, at its end, with the number of times that it came."""
+    counts: Counter[tuple[str, str]] = Counter()
+
+    def count(message: Warning | str, category: type[Warning], *_args: Any, **_rest: Any) -> None:
+        title = "Not private" if category is PrivacyLeakWarning else "Warning"
+        counts[title, as_options(str(message))] += 1
+
+    with warnings.catch_warnings():
+        warnings.showwarning = count
+        try:
+            yield
+        finally:
+            for (title, text), times in counts.items():
+                screen.warn(title, text, times)
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code. No error text shows a value of a table."""
     arguments, quiet, file = _session(arguments)
     screen = Screen(as_json="--json" in arguments)
     be_quiet(quiet)
-    watch_outputs()
-    with ExitStack() as session:
-        session.callback(be_quiet, False)
+    session.begin()
+    with ExitStack() as scope:
+        scope.callback(be_quiet, False)
         try:
             if file is not None:
-                session.enter_context(_logging(file, arguments))
-            session.enter_context(warnings.catch_warnings())
-            warnings.showwarning = lambda message, category, *_args, **_rest: screen.warn(
-                "Not private" if category is PrivacyLeakWarning else "Warning",
-                as_options(str(message)),
-            )
-            outcome = _application(arguments, screen)(list(arguments), standalone_mode=False)
+                scope.enter_context(_logging(file, arguments))
+            with _counted_warnings(screen):
+                outcome = _application(arguments, screen)(list(arguments), standalone_mode=False)
             if outcome == Exit.INTERRUPTED:  # Typer turns Ctrl-C into this code, without a word
                 raise KeyboardInterrupt
             return int(outcome) if isinstance(outcome, int) else int(Exit.OK)

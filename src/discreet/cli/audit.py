@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from discreet.cli.exits import Exit, Problem
+from discreet.cli.exits import Exit, Problem, interrupted
 from discreet.cli.options import AsJson, Force, check_figure, load_model
 from discreet.cli.screen import Bar, Screen
 from discreet.core import Budget, Relation
 from discreet.errors import PrivacyError
-from discreet.tables.columns import counted, nearest
 
 if TYPE_CHECKING:
     from discreet.audit import Attack, Audit
@@ -142,7 +141,7 @@ def audit(
         raise Problem(
             f"Interrupted after {len(done)} of {len(plan.attacks)} attacks; the others were not "
             "carried out.",
-            Exit.INTERRUPTED,
+            interrupted(),
         )
     if stopped is not None:
         raise stopped
@@ -163,6 +162,7 @@ def _attack_all(
     import sklearn.linear_model  # noqa: F401  # for learned statistics; not to be timed
 
     from discreet.audit import run
+    from discreet.tables.columns import counted
 
     if trials is None or minutes is not None:
         about = minutes or sum(
@@ -290,6 +290,7 @@ def _model_plan(target: str, given: Sequence[str], jobs: int) -> Plan:
     from discreet.audit.cases import attacks, subjects
     from discreet.audit.pairs import two_steps
     from discreet.solvers import names
+    from discreet.tables.columns import nearest
 
     path = Path(target)
     if not path.exists():

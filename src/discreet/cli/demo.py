@@ -17,7 +17,7 @@ from discreet.errors import PrivacyLeakWarning
 from discreet.files import replacing
 from discreet.page import document
 
-EPSILONS = (0.03, 0.1, 0.3, 1.0, 3.0)
+EPSILONS = (0.1, 0.3, 1.0, 3.0)
 DELTA = 1e-6
 N_TRAIN, N_TEST, N_COLUMNS, REPEATS = 2_000, 20_000, 10, 10
 

@@ -16,8 +16,10 @@ from typer import Option
 from discreet.cli import options
 from discreet.cli.exits import Problem
 from discreet.cli.screen import Screen
-from discreet.core import Relation
+from discreet.core import Budget, Relation
 
+MODEL_BYTES = 2**20  # space that is held for a model file: guarantee, schema and settings
+WEIGHT_BYTES = 64  # the same for one weight and what prepares its column, as digits
 LOSSES = {
     "logistic": "classes: logistic regression",
     "huber": "classes: support vector machine with a smoothed hinge; numbers: robust regression",
@@ -68,7 +70,7 @@ def fit(
         Option(
             metavar="LABEL=NUMBER",
             help='Weight of a class, a public number; give the option once per class. Or "balanced"'
-            ": classes count alike, by a noisy count of them that the fit pays for.",
+            ": all classes have the same total weight, by a noisy count that the fit pays for.",
         ),
     ] = None,
     intercept: Annotated[bool, Option(help="Fit a constant term.")] = True,
@@ -147,7 +149,10 @@ def fit(
         random_state=test_seed,
         preparation=steps or None,
         data_norm=data_norm,
-        ledger=options.find_dataset(ledger, dataset, files, block, purpose),
+        ledger=options.spending(
+            Budget(epsilon, delta, relation),
+            options.find_dataset(ledger, dataset, files, block, purpose),
+        ),
         features=features,
         numeric=table.numeric,
     )
@@ -156,7 +161,7 @@ def fit(
         model.set_params(data_norm=table.max_norm)
     model.check_settings()  # now, before a long file is read
     start = time.perf_counter()
-    with options.connected(engine) as cluster:
+    with options.room_for(output, _room(table)), options.connected(engine) as cluster:
         with screen.bar(f"reading {options.name_of(files)}") as bar:
             if cluster:
                 from discreet.engines import dask
@@ -172,7 +177,8 @@ def fit(
     if table.target.is_classification:  # it was fitted to codes, which need far less memory
         model.rename_classes(table.target.labels)
     encoder = table.transformer(dtype="float32")
-    discreet.save(Pipeline([("table", encoder), ("model", model)]), output)
+    pipeline = Pipeline([("table", encoder), ("model", model)])
+    options.keep(partial(discreet.save, pipeline), output, "the model")
     seconds = time.perf_counter() - start
     shape = f"{X.shape[0]:,} rows and {X.shape[1]:,} encoded columns"
     if table.unit is not None:  # how many rows the people have is not public
@@ -204,6 +210,12 @@ def fit(
             },
             f"{text}\n\nModel: {output}. Its privacy card: discreet explain {output}",
         )
+
+
+def _room(table: Any) -> int:
+    """Return the bytes on a disk that a model needs at most in a typical case, from its schema."""
+    models = len(table.target.labels) if table.target.is_classification else 1
+    return MODEL_BYTES + WEIGHT_BYTES * models * table.width
 
 
 def _estimator(
@@ -244,7 +256,7 @@ def _estimator(
     if chosen in estimators:
         return estimators[chosen](**settings)
     raise Problem(
-        f"loss {loss!r} does not fit the target {table.target.column!r}, which has {kind}: see "
+        f"--loss {loss} is not for the target {table.target.column!r}, which has {kind}: see "
         "discreet fit --help."
     )
 

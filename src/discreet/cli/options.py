@@ -5,16 +5,21 @@ from __future__ import annotations
 import copy
 import importlib.util
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from discreet.cli.exits import Exit, Problem, watch_outputs
-from discreet.core import Relation
+from discreet.cli import session
+from discreet.cli.exits import Exit, Problem, reason
+from discreet.core import Budget, Relation
+from discreet.files import reserved
+from discreet.ledger.dataset import Charge, Dataset
 
 DataFiles = Annotated[
     list[str],
@@ -62,8 +67,9 @@ Unit = Annotated[
     str | None,
     Option(
         metavar="COLUMN",
-        help="Column that says whose row a row is: people are then protected with all of their "
-        "rows, and each counts once. By default the schema's unit.",
+        help="Column with the id of the person (or other unit) that a row belongs to: people are "
+        "then protected with all of their rows, each with a total weight of 1. By default the "
+        "schema's unit.",
     ),
 ]
 Threshold = Annotated[
@@ -135,7 +141,7 @@ def check_output(
     """Refuse an output that cannot or should not be written, before any work is done."""
     if output is None:
         return
-    watch_outputs(output)
+    session.watch_outputs(output)
     problem = None
     if output.is_dir():
         problem = f"{option} {output} is a folder; name a file in it."
@@ -153,6 +159,70 @@ def check_output(
         problem = f"{output} exists; pass --force to replace it."
     if problem is not None:
         raise Problem(problem)
+
+
+@contextmanager
+def room_for(output: Path | None, size: int) -> Iterator[None]:
+    """Hold ``size`` bytes, a public number, for an output while the result is computed."""
+    with ExitStack() as held:
+        if output is not None:
+            try:
+                held.enter_context(reserved(output, size))
+            except OSError as error:
+                raise Problem(
+                    f"--output {output}: {reason(error)}. It needs {size / 1e6:.2g} MB on the "
+                    "disk: free some space, or name a file on another disk. Nothing was read, "
+                    "and nothing is spent.",
+                    Exit.UNEXPECTED,
+                ) from None
+        yield
+
+
+def keep(write: Callable[[Any], None], output: Path, what: str) -> None:
+    """Write a result that was paid for. If that fails, it is kept elsewhere, and an error says so.
+
+    Parameters
+    ----------
+    write : callable
+        Writes the result to a path, or to a text stream.
+    output : Path
+        The file that was asked for. The others are a new file in the system's temporary folder,
+        which only this user can read, and standard output.
+    what : str
+        The result, as in "the model".
+    """
+    session.current().released = True
+    try:
+        write(output)
+        return
+    except OSError as error:
+        failed = f"{output}: {reason(error)}."
+    place = _kept(write, output.suffix)
+    if place is None:
+        kept = f"Nor could {what} be written to {tempfile.gettempdir()} or to standard output."
+    else:
+        kept = f"{what.capitalize()} was kept {place}. Do not repeat the command: it would spend "
+        kept += "its budget again."
+    raise Problem(f"{failed} {kept} {session.spent()}", Exit.UNEXPECTED)
+
+
+def _kept(write: Callable[[Any], None], suffix: str) -> str | None:
+    """Write a result to a second place; returns where it is, or None if that failed, too."""
+    name = None
+    try:
+        handle, name = tempfile.mkstemp(prefix="discreet-", suffix=suffix)  # with mode 0600
+        os.close(handle)
+        write(Path(name))
+        return f"in {name}, which only you can read: move it to where it belongs"
+    except OSError:
+        if name is not None:
+            Path(name).unlink(missing_ok=True)
+    try:
+        write(sys.stdout)
+        sys.stdout.flush()
+        return "on standard output, which has nothing else"
+    except OSError:
+        return None
 
 
 def check_figure(
@@ -231,6 +301,24 @@ def find_dataset(
     dataset = ledger.open(name)
     dataset = dataset.in_blocks(*blocks) if blocks else dataset
     return dataset.noting(purpose=purpose) if purpose else dataset
+
+
+class NotedDataset(Dataset):
+    """A data set whose charges are noted in the session, for the report of a failure."""
+
+    def charge(self, *cost: Any, **more: Any) -> Charge:
+        """Reserve an entry, and note it."""
+        made = super().charge(*cost, **more)
+        session.current().charges.append((self, made.entry))
+        return made
+
+
+def spending(budget: Budget, dataset: Dataset | None) -> Dataset | None:
+    """Note that a command spends a budget; returns the data set to charge, which notes entries."""
+    session.will_spend(budget.epsilon, budget.delta, ledger=dataset is not None)
+    if dataset is None:
+        return None
+    return NotedDataset(**{each.name: getattr(dataset, each.name) for each in fields(dataset)})
 
 
 def complete_solvers(incomplete: str) -> list[str]:

@@ -15,7 +15,7 @@ from rich.console import Group
 from rich.table import Table
 from typer import Option
 
-from discreet.cli import options
+from discreet.cli import options, session
 from discreet.cli.exits import Exit, Problem
 from discreet.cli.screen import Screen, table
 from discreet.core import Budget, Relation
@@ -131,6 +131,7 @@ def evaluate(
     charged = None
     if budget is not None:
         charged = options.find_dataset(ledger, dataset, files, block, purpose)
+        charged = options.spending(budget, charged)
     elif ledger or dataset:
         raise Problem(
             "a ledger counts what is spent on these rows, and an exact evaluation cannot be "
@@ -145,6 +146,7 @@ def evaluate(
     if groups is not None:
         size, counted = int(groups.max(initial=-1)) + 1, "people, each counted once"
     scored = _score(estimator, (X, y, groups, size), schema.target, budget, charged, threshold)
+    session.current().released = True
     guarantee, measures, details = scored
     how = "EXACT, NOT PRIVATE" if guarantee is None else f"with noise, ε = {guarantee.epsilon:g}"
     title = f"Evaluation on {size:,} {counted} ({how})"

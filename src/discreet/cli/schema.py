@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import tomllib
+from contextlib import nullcontext
 from enum import StrEnum
+from functools import partial
+from io import TextIOBase
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer import Argument, Option
@@ -13,8 +16,10 @@ from typer import Argument, Option
 from discreet.cli import options
 from discreet.cli.exits import Problem
 from discreet.cli.screen import Screen
-from discreet.core import Relation
+from discreet.core import Budget, Relation
 from discreet.files import replacing
+
+SCHEMA_BYTES = 2**20  # space that is held for a schema that is estimated from rows
 
 app = typer.Typer(
     help="Write and check a schema: the public bounds, categories and target of a table.",
@@ -114,22 +119,26 @@ def draft(
         raise Problem("--names-only and --epsilon exclude each other.")
     else:
         form |= {"task": task and task.value, "coverage": coverage}
-        form["ledger"] = options.find_dataset(ledger, dataset, files, block, purpose)
-        with screen.bar(f"reading {options.name_of(files)}") as bar:
+        charged = options.find_dataset(ledger, dataset, files, block, purpose)
+        form["ledger"] = options.spending(Budget(epsilon, delta, relation), charged)
+        reading = screen.bar(f"reading {options.name_of(files)}")
+        with options.room_for(output, SCHEMA_BYTES), reading as bar:
             made = tables.draft_private(files, epsilon, delta, relation, progress=bar, **form)
         text, spent = made.to_toml(), made.spent
     if unit is None:
         for name in tomllib.loads(text)["columns"]:
             if may_be_unit(name):
                 screen.note(
-                    f"If {name!r} says whose row a row is, draft again with --unit {name}: people "
+                    f"If {name!r} is the id of a person, draft again with --unit {name}: people "
                     "are then protected with all of their rows."
                 )
     if output is None:
         screen.result({"schema": text}, text)
         return
-    with replacing(output) as stream:
-        stream.write(text)
+    if spent is None:
+        _write(text, output)
+    else:
+        options.keep(partial(_write, text), output, "the schema")
     text, cost = f"Schema: {output}.", None
     if spent is None:
         text += f" Fill in what it leaves open, then: discreet schema check {output}"
@@ -143,6 +152,12 @@ def draft(
     if names is None and header is not False and not source(files).names:
         text += "\nThe names of its columns were taken from the first line of the file, as public."
     screen.result({"schema": str(output), "spent": cost}, text)
+
+
+def _write(text: str, place: Path | TextIO) -> None:
+    """Write a schema to a file, or to an open stream."""
+    with nullcontext(place) if isinstance(place, TextIOBase) else replacing(place) as stream:
+        stream.write(text)
 
 
 @app.command()

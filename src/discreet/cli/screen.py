@@ -77,12 +77,14 @@ class Screen:
         if not self.as_json and not _quiet:
             self.people.print(escape(text), soft_wrap=not self._wrap)
 
-    def warn(self, title: str, text: str) -> None:
+    def warn(self, title: str, text: str, times: int = 1) -> None:
         """Write a warning in a panel that cannot be missed; machines get it as well."""
-        _LOG.warning("%s: %s", title, text)
+        counted = f" ({times:,} times)" if times > 1 else ""
+        _LOG.warning("%s%s: %s", title, counted, text)
         if self.as_json:
-            self._json_line({"warning": title, "text": text})
+            self._json_line({"warning": title, "text": text, "times": times})
         else:
+            title += counted
             self.people.print(Panel(escape(text), title=escape(title), border_style="yellow"))
 
     def one_line_warning(self, text: str) -> None:

@@ -13,9 +13,11 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from importlib.metadata import version as installed_version
+from io import TextIOBase
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn, TypeAlias, get_args
+from typing import Annotated, Any, Literal, NoReturn, TextIO, TypeAlias, get_args
 
 import msgspec
 import numpy as np
@@ -180,10 +182,10 @@ class StoredSolver(Solver):
         )
 
 
-def save(model: Model | Pipeline, path: str | os.PathLike[str]) -> None:
+def save(model: Model | Pipeline, path: str | os.PathLike[str] | TextIO) -> None:
     """Write a fitted estimator, or a pipeline of a `TableTransformer` and one, to a file.
 
-    A file there is replaced, as a whole or not at all.
+    A file there is replaced, as a whole or not at all. An open text stream is written to.
 
     Notes
     -----
@@ -219,7 +221,7 @@ def save(model: Model | Pipeline, path: str | os.PathLike[str]) -> None:
     text = ",\n".join(entries)
     checksum = hashlib.sha256(f"{{\n{text}".encode("ascii")).hexdigest()
     whole = f'{{\n{text}{_CHECKSUM.decode()}{checksum}"\n}}\n'
-    with replacing(path) as stream:
+    with nullcontext(path) if isinstance(path, TextIOBase) else replacing(path) as stream:
         stream.write(whole)
     entry = getattr(estimator, "ledger_entry_", None)
     if estimator.ledger is not None and entry is not None:

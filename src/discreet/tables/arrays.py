@@ -7,7 +7,6 @@ noticed before anything is computed.
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
 import re
@@ -20,11 +19,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
+from discreet.files import FULL
 from discreet.validate import display
 
 LARGEST_SMALL_INDEX = 2**31 - 1  # entries beyond which the start of a row needs 64 bits
 _UNITS = ("", "K", "M", "G", "T")
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def memory_limit(memory: int | str | None) -> int:
@@ -80,7 +79,7 @@ class GrowingArray:
             if size and hasattr(os, "posix_fallocate"):  # without it a full disk is noticed later
                 os.posix_fallocate(self._file.fileno(), 0, size)
         except OSError as error:
-            if error.errno in _FULL:  # other errors: this file system cannot reserve space
+            if error.errno in FULL:  # other errors: this file system cannot reserve space
                 self._fail(error, size)
         content, self._memory = self._memory, bytearray()
         self._write(memoryview(content))
@@ -131,7 +130,7 @@ class GrowingArray:
         """Give up the file, and say what to do."""
         self.close()
         problem = error.strerror
-        if error.errno in _FULL:
+        if error.errno in FULL:
             problem = (
                 f"no space for an encoded table of {size / 1e9:.3g} GB or more; pass folder= with "
                 "one on a larger disk, or a larger memory=. Nothing was left behind"

@@ -1,0 +1,129 @@
+"""Studies and measurements behind the documentation run as documented, in small forms."""
+
+import runpy
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from discreet_bench import adult, coverage, families
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def study(monkeypatch, capsys):
+    """A function that runs a study as ``python -m`` does, and returns its code and what it says."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    monkeypatch.chdir(ROOT)
+
+    def run(name, *arguments):
+        monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
+        code = 0
+        try:
+            runpy.run_module(f"bench.studies.{name}", run_name="__main__", alter_sys=True)
+        except SystemExit as stop:
+            code = stop.code
+        return code or 0, capsys.readouterr().out
+
+    return run
+
+
+def test_audit_table(study):
+    for kind in ("solvers", "power"):
+        code, said = study("audit_table", kind, "outpert", "--trials", "300", "--jobs", "1")
+        assert code == 0
+        assert said.count("outpert") >= 1
+
+
+def test_audit_zoo(study):
+    code, said = study("audit_zoo", "one-byte", "--markdown")
+    assert code == 0
+    assert "1 of 1 bugs refuted; 1 of 1 repaired twins not." in said
+
+
+def test_features(study):
+    code, said = study("features", "line", "--epsilon", "1", "--splits", "1")
+    assert code == 0
+    assert said.splitlines()[-1].startswith("| line | 1 | 0.")
+
+
+def test_mapped_file(study, tmp_path):
+    code, said = study("mapped_file", "--rows", "20000", "--columns", "6", "--folder", tmp_path)
+    assert code == 0
+    assert "whole fit" in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_person_attack(study):
+    code, said = study("person_attack", "--fits", "4")
+    assert code == 0
+    assert said.count("| one person |") == said.count("| one row |") > 0
+
+
+@pytest.mark.filterwarnings("ignore:All coefficients are 0")
+def test_hospital_units(study, tmp_path):
+    runs = runpy.run_path(str(ROOT / "bench" / "studies" / "hospital_units.py"))
+    rng, n = np.random.default_rng(0), 1500
+    columns = {
+        name: rng.integers(low, high + 1, n) for name, (low, high) in runs["NUMBERS"].items()
+    }
+    columns |= {name: rng.integers(0, 9, n) for name in runs["LEFT_OUT"]}
+    columns["patient_nbr"] = rng.integers(0, 900, n)
+    columns["readmitted"] = np.where(columns["number_inpatient"] > 2, "<30", "NO")
+    columns["gender"] = rng.choice(["Female", "Male"], n)
+    cells = [values.astype(str) for values in columns.values()]
+    lines = [",".join(columns), *map(",".join, zip(*cells, strict=True))]
+    (tmp_path / "d.csv").write_text("\n".join(lines) + "\n")
+    code, said = study("hospital_units", tmp_path / "d.csv", "--seeds", "1")
+    assert code == 0
+    assert "| people, default |" in said
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_adult_against_statsmodels(tmp_path, capsys):
+    """The measurement of docs/inference.md, on made-up records in the form of the original."""
+    pytest.importorskip("statsmodels")
+    rng = np.random.default_rng(0)
+    for name in ("adult.data", "adult.test"):
+        (tmp_path / name).write_text(_records(rng, 3000, test=name.endswith("test")))
+    files = [str(tmp_path / name) for name in ("adult.data", "adult.test")]
+    adult.main([*files, "--output", str(tmp_path)])
+    assert "rows;" in capsys.readouterr().out
+    assert (tmp_path / "summary-adult.html").stat().st_size > 1000
+    assert (tmp_path / "coefficients-adult.png").read_bytes().startswith(b"\x89PNG")
+
+
+def _records(rng, n, *, test):
+    from discreet.tables import Categorical
+    from discreet_bench.speed import adult as schema
+
+    columns = []
+    for column in schema().columns.values():
+        if isinstance(column, Categorical):
+            columns.append(rng.choice(column.values[:3], n))
+        else:
+            columns.append(rng.integers(int(column.low), int(column.low) + 40, n).astype(str))
+    rich = np.where(columns[0].astype(int) + rng.normal(0, 9, n) > 38, ">50K", "<=50K")
+    columns.append(np.char.add(rich, "." if test else ""))
+    lines = [", ".join(record) for record in zip(*columns, strict=True)]
+    return "\n".join(["|1x3 Cross validator"] * test + lines) + "\n"
+
+
+def test_selections_without_standard_errors_are_counted_not_raised():
+    """``python -m discreet_bench.coverage --quick``: some fits have too little budget."""
+    row = coverage.selection("poisson", 0.05, 2, n=300, d=20)
+    assert "(2 of 2 refused)" in row
+    kept = coverage.selection("logistic", 30.0, 1, n=20_000, d=4)
+    assert "refused" not in kept
+    assert row.count("|") == kept.count("|")
+
+
+def test_families_without_data_are_left_out(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("DISCREET_DATA", str(tmp_path))
+    families.main(["--seeds", "1", "--only", "bike rentals per hour"])
+    assert "left out: DISCREET_DATA has no such data" in capsys.readouterr().out
+    monkeypatch.delenv("DISCREET_DATA")
+    families.main(["--seeds", "1", "--only", "bike rentals per hour"])
+    assert "left out" in capsys.readouterr().out
