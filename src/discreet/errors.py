@@ -31,6 +31,10 @@ class LedgerError(PrivacyError):
     """A ledger cannot be read, written or trusted, so nothing was charged to it."""
 
 
+class AveragedCellsWarning(UserWarning):
+    """Cells of new rows were scored as the average: the fit could not determine their weights."""
+
+
 class PrivacyLeakWarning(UserWarning):
     """Something that depends on the data, or on a fixed seed, was used outside the budget."""
 
