@@ -36,6 +36,10 @@ class LedgerError(PrivacyError):
     exit_code = 7
 
 
+class AveragedCellsWarning(UserWarning):
+    """Cells of new rows were scored as the average: the fit could not determine their weights."""
+
+
 class PrivacyLeakWarning(UserWarning):
     """Something that depends on the data, or on a fixed seed, was used outside the budget."""
 

@@ -64,7 +64,6 @@ def test_a_large_narrow_table_is_whitened_and_a_wide_one_is_not():
     assert names(decide()) == [*UNITS, "whiten"]
     assert names(decide(n_features=800)) == TWICE[:-1]
     assert names(decide(n_rows=20_000, n_features=5000)) == TWICE
-    assert names(decide(data_norm=1.0)) == [*TWICE, "whiten"]  # rows have a known unit
     assert isinstance(decide().solver, GD)
 
 
@@ -77,12 +76,21 @@ def test_many_columns_are_whitened_at_larger_budgets_only():
         assert "whiten" in names(decide(round(2.1 * rows), columns, n_known=known))
 
 
+@pytest.mark.parametrize("loss", [Logistic(), Hinge(), Softmax(3), Squared(), Huber()])
+def test_a_bound_on_the_norm_of_rows_changes_nothing_that_is_measured(loss):
+    """It says nothing about units and typical norms, so a true one cannot lower a score."""
+    for n_rows, n_features in ((5, 5), (1200, 50), (3000, 101), (20_000, 20), (10**6, 300)):
+        for norm in (1e-3, 1.0, 1e6):
+            bounded = decide(n_rows, n_features, loss, data_norm=norm)
+            assert bounded == decide(n_rows, n_features, loss)
+
+
 def scales_of(choice):
     return [step for step in choice.steps if step.name == "scale"]
 
 
 def test_scales_of_two_classes_are_shrunk_where_noise_hides_units():
-    few, many = scales_of(decide(1500, 50, data_norm=1.0)), scales_of(decide(4000, 400))
+    few, many = scales_of(decide(1200, 50)), scales_of(decide(4000, 400))
     assert [(s.shrink, s.norm, s.floor) for s in few] == [(True, 5.0, 0.1)] * 2
     assert [(s.shrink, s.norm, s.floor) for s in many] == [(True, 5.0, 2.0)]
     assert [scales_of(decide(2000, d))[0].floor for d in (101, 300, 301)] == [0.3, 0.3, 2.0]
@@ -98,7 +106,6 @@ def test_scales_of_two_classes_are_shrunk_where_noise_hides_units():
         *(decide(1500, 50, n_known=50), decide(20_000, 50), decide(500, 40_000)),
         *(decide(1600, 50), decide(2000, 50)),  # a look at units at the usual share
         decide(20_000, 5000),  # wide: more columns than n·μ
-        decide(20_000, 50, data_norm=1.0),
     ]
     looked = decide(1200, 50)  # a coarse look at units
     assert [(s.shrink, s.norm, s.floor) for s in scales_of(looked)] == [(True, 5.0, 0.1)] * 2
@@ -122,8 +129,7 @@ def test_units_of_few_columns_are_looked_at_coarsely_for_two_classes():
     assert looks_of(decide(round(1.01 * least), 50)) == pytest.approx([0.196], rel=1e-2)
     others = [
         *(decide(1600, 50, loss) for loss in (Softmax(3), Hinge())),
-        *(decide(round(0.99 * least), 50), decide(1200, 50, data_norm=1.0)),
-        *(decide(1200, 50, n_known=1), decide(2300, 101)),
+        *(decide(round(0.99 * least), 50), decide(1200, 50, n_known=1), decide(2300, 101)),
     ]
     assert not any(looks_of(choice) for choice in others)
     other = Budget(1.0, 1e-6, "replace_one")
@@ -153,7 +159,7 @@ def test_looks_at_largest_entries(relation):
     assert shares(400, columns=300) == pytest.approx([0.02, 0.02, 0.08])
     many = [shares(1000, columns=300, loss=Softmax(3)), shares(1000, columns=301, loss=Softmax(3))]
     assert many == [pytest.approx([0.0625 / 6, 0.0625 / 6, 0.0625 * 2 / 3], rel=1e-2), []]
-    assert shares(400, columns=101, n_known=1) == shares(5000, data_norm=1.0) == []
+    assert shares(400, columns=101, n_known=1) == []
     assert shares(5000, n_known=20) == []
 
 
@@ -297,9 +303,7 @@ def test_rows_are_clipped_further_out_where_noise_allows_it():
     rich = np.sqrt(0.15 * 1e6 * BUDGET.to_gdp().mu * np.sqrt(0.05) / 20)
     assert factors[-1] == pytest.approx(rich / 2)
     assert radius_of(decide(n_rows=10**9)).nearer == 1
-    wide = {"n_rows": 3000, "n_features": 101}  # noise hides units, unless the norm is known
-    assert radius_of(decide(**wide)).nearer == 1
-    assert radius_of(decide(**wide, data_norm=1.0)).factor == 50
+    assert radius_of(decide(n_rows=3000, n_features=101)).nearer == 1  # noise hides units
     reach = 11_500 * BUDGET.to_gdp().mu
     assert factors[1] == pytest.approx(np.sqrt(0.15 * reach * np.sqrt(0.05) / 20))
 
@@ -316,7 +320,6 @@ def test_where_the_norm_of_rows_would_be_a_guess_the_model_is_a_constant(relatio
         assert decide(round(1.1 * edge), 5, loss, budget, (bounds,)) == ((bounds,), GD(0), 1.0)
         assert decide(5, 5, loss, fit_intercept=False).solver != GD(0)
         assert decide(5, 5, loss, given=(Centre(),)).solver != GD(0)
-    assert decide(5, 5, Squared(), data_norm=1.0).solver != GD(0)
     assert decide(5, 5, Pinball()).solver != GD(0)
 
 
@@ -667,8 +670,6 @@ def test_the_unit_of_a_column_does_not_matter(kind):
 
 def test_what_is_asked_twice_needs_a_first_answer():
     assert names(decide(n_rows=800, n_features=100)) == ["radius", "centre", "scale"]
-    bounded = names(decide(n_rows=1000, fit_intercept=False, data_norm=1.0))
-    assert bounded[:3] == ["radius", "scale", "scale"]
     without = names(decide(fit_intercept=False))
     assert without == ["magnitude", "largest", "radius", "scale", "whiten"]
     assert sum(step.share for step in decide().steps) < 0.3
@@ -729,3 +730,32 @@ def test_a_fit_that_learned_nothing_says_so(recwarn):
             break
         recwarn.clear()
     assert said
+
+
+def _bounded_tables():
+    """Two tables of classes and two of numbers: equal and own units, categories, long tails."""
+    rng = np.random.default_rng(8)
+    Z = rng.normal(size=(8000, 8))
+    codes = (rng.random((8000, 8)) < 0.2).astype(float)
+    units = Z * 10.0 ** np.array([0, 3, -2, 1, 0, -1, 2, 0])
+    tails = np.exp(Z)
+    score = Z @ np.linspace(-1, 1, 8)
+    yield Z, score > 0
+    yield np.column_stack([units, codes]), score + codes @ np.linspace(-1, 1, 8) > 0.4
+    yield units, np.clip(score, -3, 3)
+    yield np.column_stack([tails, codes]), np.clip(score + codes @ np.linspace(-1, 1, 8), -3, 3)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 3.0])
+def test_a_true_bound_on_the_norm_of_rows_never_lowers_a_score(epsilon):
+    """The same noise, so the same score up to what a tighter radius changes."""
+    for X, y in _bounded_tables():
+        norm = float(np.linalg.norm(X, axis=1).max())
+        settings = {"epsilon": epsilon, "delta": 1e-6, "random_state": 1}
+        model = LogisticRegression(**settings, classes=[False, True])
+        if y.dtype != bool:
+            model = LinearRegression(**settings, target_bounds=(-3, 3))
+        plain = model.fit(X[:6000], y[:6000]).score(X[6000:], y[6000:])
+        for bound in (norm, 10 * norm):
+            bounded = model.set_params(data_norm=bound)
+            assert bounded.fit(X[:6000], y[:6000]).score(X[6000:], y[6000:]) > plain - 0.005

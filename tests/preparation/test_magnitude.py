@@ -431,3 +431,66 @@ def test_rows_with_a_rare_long_column_are_clipped_in_its_new_unit(layout):
         assert units[1] / units[0] <= 2.0**-9
         assert model.preparation_[2].radius < 400 * units[0]
         assert model.score(X, y) > 0.9
+
+
+class Planted(Counted):
+    """Exact counts of a table, plus further ones in one cell: what noise may make of it."""
+
+    def __init__(self, X, deviation, column, cell, deviations):
+        super().__init__(X, deviation)
+        self._planted = (column, cell, deviations * deviation)
+
+    def exponent_counts(self, among=None, *, mechanism):
+        noisy = super().exponent_counts(among, mechanism=mechanism)
+        column, cell, more = self._planted
+        noisy.values.reshape(-1, noisy.values.size // self._height(among))[column, cell] += more
+        return noisy
+
+    def _height(self, among):
+        return self.n_parameters + (among is not None)
+
+
+SIX = table(*(np.roll(NORMAL, k) for k in range(6)))
+
+
+@pytest.mark.parametrize("power", [-40, -25, 25, 40])
+def test_a_distant_unit_needs_a_certain_count(power):
+    """6 deviations suffice at the probability of `FALSE_ALARM`, and not at 1e-9 per fit."""
+    X = table(SIX, np.zeros(4000))
+    found = []
+    for deviations in (6.0, 9.0):
+        planted = Planted(X, 10.0, 6, power - EXPONENTS[0], deviations)
+        fitted, _ = Magnitude().fit(planted, None, None)
+        found.append(np.log2(fitted.factors[6] / fitted.factors[0]))
+    assert found[0] == 0
+    assert abs(found[1] + power) <= 3
+
+
+def test_noise_far_above_a_column_does_not_shrink_it():
+    """Its own entries are seen; 6 deviations of noise at 2^30 are none of them."""
+    for deviations, lost in ((6.0, False), (9.0, True)):
+        planted = Planted(SIX, 10.0, 2, 30 - EXPONENTS[0], deviations)
+        fitted, norms = Magnitude().fit(planted, None, None)
+        assert (fitted.factors[2] < 2.0**-20) == lost
+        assert norms.resolved.all()
+        assert fitted.distant().tolist() == ([2] if lost else [])
+
+
+@pytest.mark.parametrize("cells", [3, 8])
+def test_largest_entries_contradict_a_measured_unit_by_certain_counts_only(cells):
+    """2^9 is believed of a column of unknown unit, 2^24 of none. It never has the largest entry."""
+    X = table(SIX, 1e-3 * NORMAL)
+    usual = (1 - EXPONENTS[0]) // 3
+    resolved = RowNorms(*3 * (np.inf,), raw=True, resolved=np.ones(7, dtype=bool))
+    for norms, deviations in ((None, 6.0), (resolved, 6.0), (None, 9.0), (resolved, 9.0)):
+        planted = Planted(X, 10.0, 6, usual + cells, deviations)
+        fitted, _ = Largest().fit(planted, None, norms)
+        believed = deviations == 9.0 or (norms is None and cells == 3)
+        assert (fitted.factors[6] != 1) == believed
+        assert (fitted.factors[:6] == 1).all()
+
+
+def test_a_fit_warns_of_distant_units_by_released_numbers():
+    X = table(*SIX.T[:3], 1e12 * NORMAL)
+    with pytest.warns(UserWarning, match=r"The unit of 3 was measured to be more than 2\^20"):
+        LogisticRegression(5.0, 1e-6, classes=[False, True]).fit(X, NORMAL > 0)

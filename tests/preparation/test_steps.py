@@ -254,6 +254,17 @@ def test_a_moved_row_is_a_function_of_that_row():
         assert np.array_equal(whole[500:501], alone)
 
 
+@pytest.mark.parametrize("bound", [None, 1e6, 200.0, 50.0, 3.0])
+def test_a_bound_moves_the_radius_and_not_the_norm_that_moments_clip_to(bound):
+    """Moments clip rows of median norm 2 to 20, or to the bound if that is less."""
+    norms = None if bound is None else RowNorms(*3 * (bound,), raw=True)
+    curator = SimpleNamespace(median_norm=lambda mechanism, largest: 2.0)
+    fitted, after = Radius(factor=50.0, nearer=0.2).fit(curator, None, norms)
+    assert fitted.radius == min(100.0, bound or 1e9)
+    assert after.clip * fitted.radius == pytest.approx(min(20.0, bound or 1e9))
+    assert after.usual * fitted.radius == pytest.approx(2.0)
+
+
 def test_the_next_moment_may_clip_rows_nearer_than_the_radius():
     """The mean of one long row among equal ones is off by what the moment leaves of it."""
     X = np.ones((1000, 4))

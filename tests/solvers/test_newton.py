@@ -406,13 +406,15 @@ def test_shrunk_slopes_leave_the_mean_of_predictions():
     matrix = np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.0], [0.5, 0.0, 1.0]])
     moment, weights = moment_of(matrix, np.zeros(3)), np.array([0.2, 0.1, 0.3])
     descent = Descent(10, 8, 1.0, 1.0, 0.0, noise=1.0)
-    found = moment.shrunk(weights, moment.spectrum(), descent)
+    found, share = moment.shrunk(weights, moment.spectrum(), descent)
     np.testing.assert_allclose(found, [0.0, 0.0, 0.4])
-    quiet = moment.shrunk(weights, moment.spectrum(), descent._replace(noise=0.0))
+    assert share == 0
+    quiet, share = moment.shrunk(weights, moment.spectrum(), descent._replace(noise=0.0))
+    assert share == 1
     np.testing.assert_allclose(quiet, weights)
     # a mean that noise explains is none
     doubtful = moment_of(matrix, np.zeros(3), doubt=1.0)
-    found = doubtful.shrunk(weights, doubtful.spectrum(), descent)
+    found, _ = doubtful.shrunk(weights, doubtful.spectrum(), descent)
     assert found[2] == pytest.approx(0.3)
 
 

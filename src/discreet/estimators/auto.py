@@ -172,7 +172,7 @@ def choose(
     signal = max(n_rows, 1) * budget.to_gdp().mu * math.sqrt(left)
     complete = not all(isinstance(step, Bounds) for step in given)
     changed = budget.relation.rows_changed
-    numbers = isinstance(loss, Squared | Huber) and data_norm is None
+    numbers = isinstance(loss, Squared | Huber)
     constant = fit_intercept and (numbers or loss.task == "classification")
     if constant and not complete and signal < LEAST_SIGNAL * changed:
         return Choice(tuple(given), GD(0))
@@ -189,7 +189,7 @@ def choose(
         left=left,
         signal=signal,
         steady_factor=math.sqrt(SCALE_NOISE / noise),
-        any_unit=data_norm is None and n_known < n_features,
+        any_unit=n_known < n_features,
         price=changed * n_features / signal**2,
         precise=mean_noise < CENTRE_PRECISION,
         narrow=not n_known and n_features <= CAUTIOUS_COLUMNS,
@@ -209,10 +209,10 @@ class _Table:
     caller's steps do more than bound columns; ``left`` is the share of the budget that they leave,
     ``signal`` n·μ of it: one over the noise in the mean of numbers in [0, 1]. ``steady_factor`` is
     the multiple of the median norm that keeps noise in second moments small enough. Columns have
-    ``any_unit`` if the caller gives no bound on the norm of rows; the last ``n_known`` have the
-    unit 1. ``price`` is the share of a look at units of precision 1. A mean is ``precise`` if it is
-    good enough for a second one to be better. A ``narrow`` table has few columns, none of a known
-    unit.
+    ``any_unit`` unless all are known to have the unit 1, as the last ``n_known`` have; a bound on
+    the norm of rows says nothing about units. ``price`` is the share of a look at units of
+    precision 1. A mean is ``precise`` if it is good enough for a second one to be better. A
+    ``narrow`` table has few columns, none of a known unit.
     """
 
     n_rows: int

@@ -29,7 +29,7 @@ from discreet.core import Account, Budget, Curator, Guarantee
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyLeakWarning
-from discreet.estimators import auto, effects, familiar
+from discreet.estimators import auto, averaged, effects, familiar
 from discreet.estimators import features as feature_rule
 from discreet.estimators.inputs import Rule, check_table, check_target
 from discreet.estimators.people import ClassWeights, People
@@ -51,7 +51,9 @@ from discreet.preparation import (
     pipeline,
 )
 from discreet.preparation.features import Expansion
+from discreet.preparation.magnitude import DISTANT, FittedMagnitude
 from discreet.preparation.steps import Mechanism
+from discreet.preparation.support import without_noise
 from discreet.solvers import Progress, Solution, Solver, resolve
 from discreet.validate import FloatArray, flag, function, integer, number
 
@@ -463,7 +465,7 @@ class PrivateLinearModel(BaseEstimator):
         if not method.solver.private:
             stated = "NOT PRIVATE"
         note("Fit of %s by %s: %s.", type(self).__name__, method.solver.name, stated)
-        solutions, evidence = [], []
+        solutions, evidence, dropped = [], [], []
         bar = None
         if self.verbose:
             shares = sum(step.share for step in method.steps)
@@ -498,6 +500,9 @@ class PrivateLinearModel(BaseEstimator):
                     if not found.reason:  # else the fitted weights are better
                         known = {"clip": None, "deviation": None}
                         solution = replace(solution, weights=found.weights, **known)
+                        solution = replace(solution, free_deviations=None)
+                solution, without = without_noise(solution, prepared, problem)
+                dropped.append(without)
                 solutions.append(solution)
         except BaseException:
             account.abandon()
@@ -545,6 +550,8 @@ class PrivateLinearModel(BaseEstimator):
         self.row_norm_ = problem.row_norm
         self.deviation_ = solutions[0].deviation
         self._evidence, self.size_ = tuple(evidence), people.size
+        self._dropped = np.all(dropped, axis=0)
+        self._warn_of_units()
         self._note(solutions[0], method.steps, problem)
         self.trace_ = Trace(
             replace(entry, model=model)
@@ -694,6 +701,24 @@ class PrivateLinearModel(BaseEstimator):
             )
         return outside
 
+    def _warn_of_units(self) -> None:
+        """Warn of columns whose released unit is far from that of the others."""
+        width = self.features_.width(self.n_features_in_)
+        columns = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        names = self.features_.names([str(name) for name in columns])
+        for step in self.preparation_:
+            if isinstance(step, FittedMagnitude) and len(step.factors) == width:
+                distant = step.distant()
+                if distant.size:
+                    listed = ", ".join(names[j] for j in distant[:5])
+                    warnings.warn(
+                        f"The unit of {listed} was measured to be more than 2^{DISTANT} times "
+                        "larger or smaller than that of other columns. If that is not so, scale "
+                        "the columns by public numbers before the fit.",
+                        UserWarning,
+                        stacklevel=4,
+                    )
+
     def _set_weights(
         self, weights: FloatArray, scale: float = 1.0, centre: float = 0.0
     ) -> tuple[FloatArray, FloatArray]:
@@ -720,8 +745,9 @@ class PrivateLinearModel(BaseEstimator):
         self.covariances_ = tuple(
             Covariance.of(found, affine, scale=scale, **about) for found in self._evidence
         )
-        del self._evidence
         carried = affine.adjoint(np.column_stack([slopes, constants]))
+        carried[:, :-1][:, self._dropped] = 0.0  # exactly, not up to rounding
+        del self._evidence, self._dropped
         return np.ascontiguousarray(carried[:, :-1]), carried[:, -1].copy()
 
     def plot_trace(self) -> Figure:
@@ -805,7 +831,10 @@ class PrivateLinearModel(BaseEstimator):
     def _margins(self, X: Any, *, by_row: bool = False) -> FloatArray:
         """Return scores of shape (n_rows, n_models), linear in the features of X.
 
-        With ``by_row``, each score depends on its row and the model alone, to the last bit.
+        With ``by_row``, each score depends on its row and the model alone, to the last bit. Nothing
+        is said of such rows, which may be private.
         """
+        if not by_row:
+            averaged.warn(self, X)
         weights, constants = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
         return pipeline.linear_scores(self.features_, X, weights, constants, by_row=by_row)

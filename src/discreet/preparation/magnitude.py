@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from discreet.core import Curator
@@ -28,6 +29,10 @@ TAIL_WINDOW, LEAST_TAIL = 8, 0.01
 
 FALSE_ALARM = 1e-3
 """Probability, at most, that noise alone makes any count or sum of any column look like entries."""
+
+DISTANT, DISTANT_ALARM = 20, 1e-9
+"""The probability of a false detection falls with the distance of a unit from the typical one, to
+the second number at 2^±20 and beyond: a column that is scaled on a false detection is lost."""
 
 TAIL = 0.1
 """Share of rows whose entries around the mean may be larger than a column's, if noise shows it."""
@@ -117,13 +122,19 @@ class Magnitude(Step):
             varied = seen & ~constant
             if seen.any():
                 median = np.round(np.median(found[varied if varied.any() else seen]))
+                distances = np.where(seen, np.abs(found - median), 0.0)
+                for distance in np.unique(distances[distances > SAME]):
+                    alarm = _alarm(FALSE_ALARM, distance)
+                    certain = exponents(counts, noisy.deviation, curator.n_rows, alarm)
+                    found = np.where(distances == distance, certain, found)
+                seen &= np.isfinite(found)
                 powers = np.where(seen, found, median)
                 powers = np.where(constant & varied.any(), np.maximum(powers, median), powers)
                 powers[~ours] = 0.0
                 factors = 2.0**-powers if np.ptp(powers) > SAME else factors
             changed = bool((factors != 1.0).any())
             unknown = RowNorms(*3 * (math.inf,), raw=True, dense=dense, in_units=changed)
-            return FittedMagnitude(factors, noisy.deviation), unknown
+            return FittedMagnitude(factors, noisy.deviation), replace(unknown, resolved=seen)
         tails, likely = upper_exponents(counts, noisy.deviation, curator.n_rows, 2 * norms.clip)
         usual = 2.0 ** (counts.argmax(axis=1) + EXPONENTS[0] - 1.0)
         chosen = np.isfinite(tails) & (dense if norms.dense is None else norms.dense)
@@ -180,7 +191,13 @@ class Largest(Magnitude):
             usual = min(usual, one)
         if clear[-1].max() > sure:
             found = among & (clear[:-1].max(axis=1) > sure)
-            sizes = np.where(found, clear[:-1].argmax(axis=1), sizes)
+            largest = clear[:-1].argmax(axis=1)
+            certain = -float(ndtri(DISTANT_ALARM / (2 * cells.size)))
+            doubtful = OCTAVES * (largest - usual) > DISTANT
+            if norms.resolved is not None:  # a measured unit is contradicted by certain counts only
+                doubtful |= norms.resolved & (largest > usual + 1)
+            found &= ~doubtful | (clear[:-1].max(axis=1) > certain)
+            sizes = np.where(found, largest, sizes)
             far = sizes > usual + 1
             factors[far] = 2.0 ** (OCTAVES * (usual - sizes[far]))
             norms = replace(norms, sizes=np.where(far, usual, sizes))
@@ -209,6 +226,11 @@ class FittedMagnitude(FittedStep):
         """Return whether the step was fitted to this many columns."""
         return len(self.factors) == n_features
 
+    def distant(self) -> NDArray[np.intp]:
+        """Return the columns whose factor is beyond 2^±20 of the median one."""
+        powers = np.log2(self.factors)
+        return np.flatnonzero(np.abs(powers - np.median(powers)) > DISTANT)
+
     def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap:
         """Return the map of the steps before, then times the factors; units, if it is the first."""
         start = before or AffineMap.to_norm(math.inf, n_features)
@@ -229,7 +251,9 @@ class FittedMagnitude(FittedStep):
         return np.clip(out, -LARGEST_ENTRY, LARGEST_ENTRY, out=out)
 
 
-def exponents(counts: FloatArray, deviation: float, n_rows: int) -> FloatArray:
+def exponents(
+    counts: FloatArray, deviation: float, n_rows: int, false_alarm: float = FALSE_ALARM
+) -> FloatArray:
     """Return the exponent of the large numbers of each column; NaN where noise hides all.
 
     ``counts`` has one row per column and one entry per exponent; that of 1 is the sum of two noisy
@@ -240,8 +264,9 @@ def exponents(counts: FloatArray, deviation: float, n_rows: int) -> FloatArray:
     up to noise (of eight, the first may be far below the column's large numbers). Where noise is
     coarse, columns that are not seen have the fullest exponent of all of them together, if that is
     clear, or the larger one of their likely four, if near those of columns that are seen.
+    ``false_alarm`` bounds the probability that noise alone shows any column of the table.
     """
-    sure = -float(ndtri(FALSE_ALARM / (3 * counts.size)))
+    sure = -float(ndtri(false_alarm / (3 * counts.size)))
     places, variances = np.arange(counts.shape[1]), np.full((1, counts.shape[1]), deviation**2)
     variances[0, 1 - EXPONENTS[0]] *= 2
     tails, tail_variances = (
@@ -264,7 +289,7 @@ def exponents(counts: FloatArray, deviation: float, n_rows: int) -> FloatArray:
     if seen.any() and coarse:
         reach = (best[seen].min() - WINDOW, best[seen].max() + WINDOW)
         sums, together = counts[~seen].sum(axis=0), deviation * math.sqrt(2 * (~seen).sum())
-        shown = sums.max() > -float(ndtri(FALSE_ALARM / sums.size)) * together
+        shown = sums.max() > -float(ndtri(false_alarm / sums.size)) * together
         common = sums.argmax() if shown else -1  # of all that are not seen
         likely = (windows > LIKELY * noise).any(axis=1) & (first > common)
         likely &= (reach[0] <= first) & (first <= reach[1])
@@ -295,6 +320,11 @@ def upper_exponents(
     reached = (sums > TAIL * n_rows + times * noise for times in (sure, 2.0))
     first, second = (np.where(r.any(axis=1), top - r.argmax(axis=1), below) for r in reached)
     return first + EXPONENTS[0], second + EXPONENTS[0]
+
+
+def _alarm(near: float, distance: Any) -> Any:
+    """Return the probability of a false detection at a distance of units, in powers of two."""
+    return near * (DISTANT_ALARM / near) ** np.minimum(distance / DISTANT, 1.0) ** 3
 
 
 def _windows(counts: FloatArray, width: int = WINDOW) -> FloatArray:

@@ -143,7 +143,8 @@ class Prepared:
 
     ``start`` are the rows of the table in the units of the map, before they are scaled down and
     mapped; None if steps wrote tables. ``sample`` are those of them that steps saw, ``size`` of
-    them expected; None if that were all.
+    them expected; None if that were all. ``norms`` is what the steps found out about the norm of
+    the rows, if anything.
     """
 
     rows: Rows
@@ -152,6 +153,7 @@ class Prepared:
     start: Rows | None = None
     sample: Rows | None = None
     size: int = 0
+    norms: RowNorms | None = None
 
     def sampled_rows(self, problem: Problem) -> tuple[Rows, Problem]:
         """Return the rows that steps saw, for a model of the problem on them."""
@@ -244,7 +246,7 @@ def transform(
         sample, start = start, whole.with_units(affine.units) if affine.units.ndim else whole
         rows_now = partial(start.with_row_norm(affine.row_norm).transformed, affine)
     rows = rows_now(fit_intercept=problem.fit_intercept, row_norm=problem.row_norm)
-    return Prepared(rows, tuple(fitted), affine, start, sample, size or problem.n_rows)
+    return Prepared(rows, tuple(fitted), affine, start, sample, size or problem.n_rows, norms)
 
 
 def _rows_of(

@@ -48,8 +48,9 @@ class RowNorms:
     measured; ``mean_noise`` is the deviation of the noise in each column's mean, which was
     subtracted last. ``usual`` is about the median norm of rows, 0 if that is not known. ``sizes``
     are those of columns that `Largest` found, NaN for others; ``in_units`` is True if `Magnitude`
-    brought columns to entries of about 1 at most. Before anything is known of norms they are
-    infinite.
+    brought columns to entries of about 1 at most, and ``resolved`` are those whose unit it saw.
+    ``moments`` are the noisy second moments of the columns that `Whiten` was given, over the
+    deviation of their noise. Before anything is known of norms they are infinite.
     """
 
     clip: float
@@ -62,6 +63,8 @@ class RowNorms:
     usual: float = 0.0
     sizes: FloatArray | None = None
     in_units: bool = False
+    resolved: NDArray[np.bool_] | None = None
+    moments: FloatArray | None = None
 
 
 Known = RowNorms | None
@@ -338,7 +341,8 @@ class Radius(Step):
         largest = norms.clip if norms and bounded else None
         radius = self.factor * curator.median_norm(mechanism=mechanism, largest=largest)
         fitted = FittedRadius(radius if largest is None else min(radius, largest))
-        near = (self.nearer, self.nearer, 1.0)
+        nearer = min(self.nearer * radius / fitted.radius, 1.0)  # a bound moves R, not this norm
+        near = (nearer, nearer, 1.0)
         usual = radius / self.factor / fitted.radius
         return fitted, RowNorms(*near, dense=norms.dense if norms else None, usual=usual)
 

@@ -258,10 +258,12 @@ class Whiten(Step):
         """Ask for the second moment; few rows are far above the target norm then."""
         assert norms is not None  # `check_steps` demands a bound before this step
         noisy = curator.outer_sum(mechanism=mechanism)
+        moment = noisy.matrix() / curator.n_rows
         deviation = noisy.deviation / curator.n_rows
-        matrix, ridge = whitening(noisy.matrix() / curator.n_rows, deviation, norms)
+        matrix, ridge = whitening(moment, deviation, norms)
         fitted = FittedWhiten(matrix, ridge, deviation, norms.clip, norms.raw)
-        return fitted, RowNorms(MARGIN * norms.target, norms.target, norms.target)
+        known = RowNorms(MARGIN * norms.target, norms.target, norms.target)
+        return fitted, replace(known, moments=np.diag(moment) / deviation)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ Proof: docs/proofs/gd.md.
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -203,11 +203,20 @@ class GD(Solver):
             f"each row's gradient is clipped to norm {clip:g}",
             f"{noise} times what one row can move it by, composed exactly in Gaussian DP",
         )
-        kept = 1.0
-        if self.shrink:
-            kept = _kept(problem, weights - start, math.hypot(deviation, drawn))
-            weights, deviation = start + kept * (weights - start), deviation * math.sqrt(kept)
-        return Solution(weights, record.trace, conditions, clip, deviation, kept)
+        solution = Solution(weights, record.trace, conditions, clip, deviation)
+        if not self.shrink:
+            return solution
+        kept = _kept(problem, weights - start, math.hypot(deviation, drawn))
+        # a random walk, of which the mean of the last weights is taken
+        free = changed * clip * float(steps[0]) * self.iterations / (problem.n_rows * mu)
+        free *= math.sqrt(1 - 2 / 3 * self.averaging)
+        return replace(
+            solution,
+            weights=start + kept * (weights - start),
+            deviation=deviation * math.sqrt(kept),
+            kept=kept,
+            free_deviations=np.full(problem.n_features, kept * free),
+        )
 
     def _start(
         self, problem: Problem, curator: Curator, total: float

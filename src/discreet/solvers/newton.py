@@ -16,7 +16,7 @@ Proof: docs/proofs/newton.md.
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -226,7 +226,8 @@ class Newton(Solver):
                 start_noise=shape.scale * moment.deviation,
                 sampling=shape.slope**2 / problem.n_rows,
             )
-            weights = moment.shrunk(weights, spectrum, descent)
+            weights, share = moment.shrunk(weights, spectrum, descent)
+            free = share * moment.free_deviations(spectrum, descent)
         conditions = (
             "in the second moments, each row with its target is scaled down to norm "
             f"{MOMENT_CLIP * length:.4g}, and a target with a constant 1 to √2",
@@ -237,7 +238,11 @@ class Newton(Solver):
             f"{for_gradient.noise_multiplier:.6g} on each of {iterations} gradients, "
             "composed exactly in Gaussian DP",
         )
-        return Solution(weights, record.trace, conditions)
+        solution = Solution(weights, record.trace, conditions)
+        if not self.shrink:
+            return solution
+        moments = np.diag(mean)[: problem.n_features] / deviation
+        return replace(solution, free_deviations=free, moments=moments)
 
     def doubt(self, n_rows: int, n_parameters: int, length: float, budget: Budget) -> float:
         """Return half of the largest eigenvalue of the noise in the second moment; a public number.

@@ -199,8 +199,19 @@ class SecondMoment:
         likely = values + min(self.doubt, float(values.mean()))
         return Spectrum(values + self.doubt, likely * (values.sum() / likely.sum()), vectors)
 
-    def shrunk(self, weights: FloatArray, spectrum: Spectrum, descent: Descent) -> FloatArray:
-        """Shrink slopes by what noise explains of the variance of their scores.
+    def free_deviations(self, spectrum: Spectrum, descent: Descent) -> FloatArray:
+        """Return the deviation of the noise in each slope whose column no row carries.
+
+        The loss then has no curvature along it, so only a ridge pulls the noise back.
+        """
+        flat = spectrum._replace(likely=np.zeros_like(spectrum.likely))
+        variances = descent._replace(sampling=0.0).variances(flat)
+        return np.asarray(np.sqrt(np.square(spectrum.vectors) @ variances))
+
+    def shrunk(
+        self, weights: FloatArray, spectrum: Spectrum, descent: Descent
+    ) -> tuple[FloatArray, float]:
+        """Shrink slopes by what noise explains of the variance of their scores; return the share.
 
         With q its share of that variance, slopes are multiplied by 1 − q³: a model that found
         nothing is the mean of the target.
@@ -211,12 +222,12 @@ class SecondMoment:
         variance = float(spectrum.likely @ (spectrum.vectors.T @ slopes) ** 2)
         share = max(1.0 - (noise / variance) ** SHRINK, 0.0) if variance > 0 else 0.0
         if not self.intercept:
-            return share * slopes
+            return share * slopes, share
         # slopes have a part in the mean of predictions, which stays as it is
         part = float(slopes @ self.matrix[-1, :-1])
         doubtful = float(slopes @ slopes) * self.doubt**2 / self.product.size
         part *= max(0.0, 1 - doubtful / part**2) if part else 0.0
-        return np.append(share * slopes, weights[size] + (1 - share) * part)
+        return np.append(share * slopes, weights[size] + (1 - share) * part), share
 
     def start(self, weights: FloatArray, shape: Local) -> FloatArray:
         """Return the first weights, from those of least squares, for a loss of this shape.

@@ -1,0 +1,61 @@
+"""Cells of new rows that do not move a prediction, as no row of the fit determined their weights.
+
+The fit drops the weights of columns that too few rows carry (`discreet.preparation.support`). A
+cell in such a column, like a category that the fit never saw, is scored as the column's mean.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from discreet.errors import AveragedCellsWarning
+
+__all__ = ["columns", "count", "text", "warn"]
+
+SHOWN = 5
+"""Columns that a message names."""
+
+
+def columns(model: Any) -> NDArray[np.intp]:
+    """Return the columns of X, by number, that a fitted model gives no weight.
+
+    Columns that features are made of are left out, and so is a model that is a constant.
+    """
+    weights = np.atleast_2d(model.coef_)
+    expansion = model.features_.expansion
+    width = model.n_features_in_
+    kept = np.arange(width) if expansion is None else expansion.kept(width)
+    if not weights.any():
+        return kept[:0]
+    return kept[~weights.any(axis=0)[: kept.size]]
+
+
+def count(model: Any, X: Any) -> int:
+    """Return the number of cells of X, other than 0, that do not move a prediction."""
+    cells = X[:, columns(model)]
+    return int(cells.count_nonzero() if sp.issparse(cells) else np.count_nonzero(cells))
+
+
+def text(model: Any, number: int) -> str:
+    """Return the sentence that says how many cells were averaged, and of which columns."""
+    found = columns(model)
+    names = getattr(model, "feature_names_in_", None)
+    named = [str(j if names is None else names[j]) for j in found[:SHOWN]]
+    more = f" and {found.size - SHOWN:,} more" if found.size > SHOWN else ""
+    cells = "1 cell does" if number == 1 else f"{number:,} cells do"
+    return (
+        f"{cells} not move these predictions and are scored as the average: at its budget the fit "
+        f"could not tell the weights of their columns from noise ({', '.join(named)}{more})."
+    )
+
+
+def warn(model: Any, X: Any) -> None:
+    """Warn if cells of new rows were averaged. Never for rows whose answers are paid for."""
+    number = count(model, X)
+    if number:
+        warnings.warn(text(model, number), AveragedCellsWarning, stacklevel=5)
