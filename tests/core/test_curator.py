@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from discreet.accounting.subsampling import SampledGaussian
 from discreet.core import (
     Account,
     Budget,
@@ -23,7 +24,7 @@ from discreet.core import (
 )
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
-from discreet.errors import BudgetExceeded, PrivacyError
+from discreet.errors import BudgetExceeded, NotSupported, PrivacyError
 from discreet.objectives import Logistic
 from discreet.rows import Sum, as_rows
 
@@ -158,6 +159,17 @@ def test_refining_adds_precision_and_keeps_all_of_it():
         assert gradient.mechanism.loss.rho == pytest.approx(k / (2 * 60**2), rel=1e-6)
 
 
+@pytest.mark.parametrize(("relation", "factor"), [("add_remove", 1), ("replace_one", 2)])
+def test_a_refinement_is_as_noisy_as_a_measurement(relation, factor):
+    """It releases the same sum: relation and rounding error decide its noise, too."""
+    rows, curator = spied(Budget(1.0, 1e-6, relation))
+    rows.error = 0.5
+    first = curator.gradient(Logistic(), np.zeros(3), clip=3.0, mechanism=Gaussian(50.0))
+    both = curator.refine(first, mechanism=Gaussian(80.0))
+    precision = both.noise_scale**-2 - first.noise_scale**-2  # of the second one alone
+    assert precision**-0.5 == pytest.approx(80 * (factor * 3.0 + 2 * 0.5), rel=1e-6)
+
+
 def test_refined_gradients_have_the_stated_distribution():
     # 1,500 runs × 3 coordinates: the mean square of 4,500 standard normals leaves 1 ± 0.12 with
     # probability below 1e-7, their mean leaves ± 6/sqrt(4500) with probability 2e-9.
@@ -246,6 +258,41 @@ def test_release_runs_inside_and_adds_noise():
             lambda rows: np.zeros(4), size=4, **common | {"proven_for": Relation.REPLACE_ONE}
         )
     assert curator.spent_share == spent
+
+
+def test_proofs_for_single_rows_are_refused_for_rows_that_share_units():
+    rows, curator = spied()
+    rows.grouped = True
+    proof = {"size": 1, "proven_for": Relation.ADD_REMOVE, "mechanism": Gaussian(50.0)}
+
+    def compute(*_):
+        pytest.fail("rows were read")
+
+    with pytest.raises(PrivacyError, match="rows share units"):
+        curator.release(compute, sensitivity=1.0, magnitude=1.0, **proof)
+    with pytest.raises(PrivacyError, match="rows share units"):
+        curator.run(compute, **proof)
+    assert curator.spent_share == 0
+
+
+def test_units_are_not_sampled_unless_rows_allow_it():
+    rows = Spy()
+    rows.curator = curator = Curator(rows, Account(BUDGET), Noise(SeededBits(0)))
+    step = SampledGaussian(50.0, 0.5, Relation.ADD_REMOVE)
+    curator.open_plan(step, 2)
+    rows.take_units = lambda index: rows
+
+    def refuse():
+        raise NotSupported("samples need units")
+
+    rows.check_sampling = refuse
+    with pytest.raises(NotSupported, match="need units"):
+        curator.sampled_gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=step)
+    assert curator.spent_share == 0
+    assert rows.charges_when_read == []
+    rows.check_sampling = lambda: None
+    curator.sampled_gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=step)
+    assert rows.charges_when_read == [1]
 
 
 def test_samples_share_the_budget_and_hide_their_size():

@@ -165,3 +165,18 @@ def test_a_delta_counts_for_every_use_and_only_where_there_is_one():
         filter_.charge(Request(0.1, 2.0**-22))
     with pytest.raises(PrivacyError, match="no guarantee"):
         PrivacyFilter("pure", 100.0).charge(Request(0.1, 1e-9))
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_a_closed_filter_is_charged_no_more(measure):
+    """Closing says whether there ever was a charge; that must stay true."""
+    filter_ = PrivacyFilter(measure, 1.0)
+    assert filter_.close()
+    with pytest.raises(PrivacyError, match="closed"):
+        filter_.charge(Request(0.1))
+    assert filter_.uses == []
+    assert filter_.spent_share == 0
+    assert filter_.close()
+    used = PrivacyFilter(measure, 1.0)
+    used.charge(Request(0.0))  # a use that costs nothing is a use
+    assert not used.close()
