@@ -304,6 +304,31 @@ def test_a_ledger_is_charged_for_both_parts_of_a_division():
             assert divide(budget, Fraction(1, 5), measures).charge() == whole
 
 
+def test_the_stated_total_is_that_of_both_parts_in_one_measure():
+    """A preparation of total μ² is μ²/2-zCDP; the share is one of what adds up."""
+    budget, models = BUDGETS[1], Fraction(1, 1000)
+    division = divide(budget, Fraction(1, 5), ["pure", "zcdp", "gdp"])
+    own = division.total
+    assert division.stated("gdp", models) == ("gdp", own + models, own / (own + models))
+    half = own / 2
+    assert division.stated("zcdp", models) == ("zcdp", half + models, half / (half + models))
+    assert division.stated("pure", models) == ("approximate", 1, Fraction(1, 5))
+
+
+def test_models_that_do_not_fit_are_refused_whatever_they_compose_in():
+    for measure in ("zcdp", "gdp", "pure", "approximate"):
+        division = divide(BUDGETS[1], Fraction(1, 5), [measure])
+        whole = division.models.total(measure)
+        division.check(measure, whole)
+        for too_much in (whole * Fraction(101, 100), 10 * whole):
+            with pytest.raises(PrivacyError, match="exceed"):
+                division.check(measure, too_much)
+    # a preparation that composes in zCDP is not known to be Gaussian DP
+    division = replace(divide(BUDGETS[1], Fraction(1, 5), ["zcdp"]), measures=("zcdp", "gdp"))
+    with pytest.raises(PrivacyError, match="exceed"):
+        division.check("gdp", Fraction(1, 10**9))
+
+
 def test_a_ledger_that_refuses_stops_the_preparation():
     ledger = Ledger().create("rows", limit=Budget(0.5, 1e-6, "replace_one"))
     account = Account(BUDGETS[1], ledger)

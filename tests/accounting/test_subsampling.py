@@ -13,6 +13,7 @@ from discreet.accounting.subsampling import SampledGaussian, _epsilon, noise_mul
 from discreet.accounting.subsampling.compose import (
     DiscreteLoss,
     _transform,
+    _upper_share,
     compose,
     discretise,
 )
@@ -335,6 +336,18 @@ def test_a_step_on_a_grid_is_never_below_the_step(relation, sampling, interval):
                     if loss > epsilon
                 )
                 assert exact <= ours <= exact * (1 + mpf("1e-9")) + step.infinite
+
+
+def test_the_share_of_a_cell_that_goes_up_is_never_too_small():
+    """For all masses within their errors; where nothing is known of a ratio, all of it goes up."""
+    p, q, error = np.array([0.3, 1e-200, 1e-3]), np.array([0.28, 0.9e-200, 0.9e-3]), 1e-9
+    shares = _upper_share(p, q, error * p, error * q, np.zeros(3), 0.25)
+    for share, mass, other in zip(shares, p, q, strict=True):
+        ratio = mpf(other) * (1 - mpf(error)) / (mpf(mass) * (1 + mpf(error)))
+        least = (1 - ratio) / (1 - mp.exp(mpf(-0.25)))
+        assert least <= share <= least + 1e-7
+    none = np.zeros(1)
+    assert _upper_share(np.array([1e-10]), none, none, none, np.array([720.0]), 0.25) == [1.0]
 
 
 def test_positions_of_large_losses():

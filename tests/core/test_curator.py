@@ -4,6 +4,7 @@ import copy
 import math
 import pickle
 import threading
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -293,6 +294,81 @@ def test_units_are_not_sampled_unless_rows_allow_it():
     rows.check_sampling = lambda: None
     curator.sampled_gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=step)
     assert rows.charges_when_read == [1]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        SampledGaussian(50.0, 0.5, Relation.REPLACE_ONE, "one_row"),
+        SampledGaussian(50.0, 0.5, Relation.ADD_REMOVE),
+    ],
+    ids=["drawn otherwise", "another relation"],
+)
+def test_samples_are_drawn_as_they_were_accounted_for(other):
+    rows = Spy()
+    rows.check_sampling, rows.take_units = (lambda: None), (lambda index: rows)
+    budget = Budget(1.0, 1e-6, "replace_one")
+    rows.curator = curator = Curator(rows, Account(budget), Noise(SeededBits(0)))
+    opened = other if other.sampling == "one_row" else replace(other, relation=budget.relation)
+    curator.open_plan(opened, 2)
+    with pytest.raises(PrivacyError, match="needs Poisson sampling accounted under 'replace_one'"):
+        curator.sampled_gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=other)
+    assert curator.spent_share == 0
+    assert rows.charges_when_read == []
+
+
+@pytest.mark.parametrize(("relation", "sensitivity"), [("add_remove", 0.5), ("replace_one", 1.0)])
+def test_medians_are_chosen_with_the_sensitivity_of_the_relation(
+    relation, sensitivity, monkeypatch
+):
+    rng, used = np.random.default_rng(0), []
+    rows = as_rows(rng.normal(size=(50, 2)), np.ones(50))
+    curator = Curator(rows, Account(Budget(1.0, 1e-6, relation)), Noise(SeededBits(0)))
+    curator.open("zcdp")
+
+    def select(mechanism, scores, *, sensitivity, noise):
+        used.append(sensitivity)
+        return 0
+
+    monkeypatch.setattr(ExponentialMechanism, "select", select)
+    mechanism = ExponentialMechanism(0.01, monotone=False)
+    curator.median_norm(mechanism=mechanism)
+    curator.median_slope(Logistic(), np.zeros(3), mechanism=mechanism)
+    assert used == [sensitivity, sensitivity]
+    spent, monotone = curator.spent_share, ExponentialMechanism(0.01, monotone=True)
+    with pytest.raises(PrivacyError, match="monotone"):
+        curator.median_norm(mechanism=monotone)
+    with pytest.raises(PrivacyError, match="monotone"):
+        curator.median_slope(Logistic(), np.zeros(3), mechanism=monotone)
+    assert curator.spent_share == spent
+
+
+def test_batches_are_not_drawn_unless_rows_allow_it():
+    rows, curator = spied(Budget(1.0, 1e-6, "replace_one"))
+
+    def refuse():
+        raise NotSupported("batches need rows of their own")
+
+    rows.check_batches = refuse
+    with pytest.raises(NotSupported, match="of their own"):
+        curator.descend(
+            Logistic(),
+            np.zeros(3),
+            clip=1.0,
+            step_sizes=np.ones(2),
+            mechanism=Gaussian(50.0),
+            order="pass",
+            batch_size=5,
+        )
+    assert curator.spent_share == 0
+
+
+def test_sums_of_all_rows_are_not_cut():
+    """Every row at its clip in one direction: the largest sum that there can be."""
+    rows, curator = spied(Budget(1e5, 1e-6, "add_remove"))
+    rows.gradient_sum = lambda *_: Sum(np.array([10.0, -10.0, 5.0]), 0.0)
+    noisy = curator.gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=Gaussian(0.01))
+    assert noisy.values == pytest.approx([10.0, -10.0, 5.0], abs=0.08)  # 8 deviations
 
 
 def test_samples_share_the_budget_and_hide_their_size():
