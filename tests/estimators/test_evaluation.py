@@ -228,6 +228,25 @@ def test_a_histogram_is_for_two_classes(rows):
         score_histogram(model, *rows)
 
 
+def test_a_bin_next_to_the_cut_is_not_much_narrower_than_others():
+    model, budget = model_of(LinearSVC), Budget(1.0, 0.0, "add_remove")
+    edges = score_edges(model, 500, budget, 0.01)  # bins of 0.5
+    assert 0.01 in edges
+    assert 0.0 not in edges
+    assert 0.0 in score_edges(model, 500, budget, 0.06)
+
+
+def test_counts_of_a_noisy_confusion_matrix_are_not_negative(rows):
+    """Of 120 noisy counts of one row, all are positive with probability below 1e-9."""
+    X, y = (part[:1] for part in rows)
+    budget = Budget(0.1, 0.0, "replace_one")
+    for _ in range(30):
+        scores = score_two_classes(model_of(), X, y, budget)
+        assert scores.confusion.counts.min() >= 0
+        assert 0 <= scores.auc <= 1 or np.isnan(scores.auc)
+        assert 0 <= scores.log_loss <= scores.log_loss_bound
+
+
 def test_models_without_probabilities_have_no_log_loss(rows):
     scores = score_two_classes(model_of(LinearSVC), *rows, Budget(1.0, 0.0, "add_remove"))
     assert scores.log_loss is None

@@ -4,6 +4,7 @@ Statistical tests compare with bounds of false alarm at most 1e-6, by the binomi
 """
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from discreet import (
 )
 from discreet.core import Account, Budget, Curator, Gaussian
 from discreet.core.bits import SeededBits
+from discreet.core.curator import NoisyMoment
 from discreet.core.noise import Noise
 from discreet.estimators import base
 from discreet.inference.measure import (
@@ -32,6 +34,7 @@ from discreet.inference.measure import (
     NEAR,
     SHARE,
     STUDENT,
+    _Asked,
     _Hessian,
     _Path,
     _shortening,
@@ -56,6 +59,7 @@ from discreet.rows import Rows, as_rows
 from discreet.solvers import GD, Newton
 
 FALSE_ALARM = 1e-6
+SEEDED = pytest.mark.filterwarnings("ignore::discreet.PrivacyLeakWarning")
 
 
 def line(rng, n=1500, d=3):
@@ -161,24 +165,30 @@ def test_a_fit_pays_for_inference_and_stays_within_its_budget():
     assert any("inference" in condition for condition in guarantee.conditions)
 
 
+@SEEDED
 def test_estimates_do_not_depend_on_units_of_columns():
-    """Errors scale with a column: relative differences are those of the noise."""
+    """Errors scale with a column; the noise is the same."""
     rng = np.random.default_rng(1)
     X, y, _ = line(rng)
     scaled = X * [1.0, 2.0, 0.5]
     models = [
-        LinearRegression(30.0, 1e-6, target_bounds=(-30, 30), inference=True).fit(each, y)
+        LinearRegression(30.0, 1e-6, target_bounds=(-30, 30), inference=True, random_state=0).fit(
+            each, y
+        )
         for each in (X, scaled)
     ]
     first, second = (model.standard_errors_[1:] for model in models)
     assert second * [1.0, 2.0, 0.5] == pytest.approx(first, rel=0.15)
 
 
+@SEEDED
 def test_collinear_columns_have_no_interval_and_the_others_do():
     rng = np.random.default_rng(2)
     X, y, truth = line(rng, n=4000)
     doubled = np.column_stack([X, X[:, 0]])
-    model = LinearRegression(20.0, 1e-6, target_bounds=(-30, 30), inference=True).fit(doubled, y)
+    model = LinearRegression(
+        20.0, 1e-6, target_bounds=(-30, 30), inference=True, random_state=0
+    ).fit(doubled, y)
     missing = np.isnan(model.standard_errors_)
     assert missing[[1, 4]].all()
     assert not missing.all()
@@ -440,6 +450,37 @@ def test_the_expected_error_of_a_hessian_is_that_of_the_noise_it_would_get(relat
     assert expected_error(n, size, budget, share) == pytest.approx(wanted, rel=1e-6)
 
 
+def test_points_far_from_the_estimate_give_no_intervals():
+    """The Hessian is that of the last points: a step of more than half a unit leaves it behind."""
+    assert not evidence([1.0, 1.0], 0.0, score=np.array([0.49, 0.0])).reason
+    assert "far" in evidence([1.0, 1.0], 0.0, score=np.array([0.51, 0.0])).reason
+
+
+class Sums:
+    """A curator that answers with the identity and a score of 1, and noise of deviation 0.6."""
+
+    def curvature_sum(self, loss, weights, *, clip, mechanism):
+        return NoisyMoment(100 * np.array([1.0, 0.0, 1.0]), 0.6)
+
+    def score_square_sum(self, loss, weights, *, clip, mechanism):
+        return NoisyMoment(np.array([50.0]), 0.6)
+
+
+def test_means_are_in_the_units_of_the_loss_and_a_sample_adds_its_own_error():
+    loss = Logistic()
+    source = _Source(Sums(), 100)
+    asked = _Asked(source, source, source, loss.scored(1.0), 2.0, 1.0)
+    whole = asked.hessian(np.zeros(2), 0.5)
+    bound = asked.scored.factor * loss.curvature_bound
+    assert whole.matrix == pytest.approx(bound * np.eye(2))
+    assert whole.deviation == pytest.approx(bound * 0.006)
+    drawn = replace(asked, hessians=_Source(Sums(), 100, drawn=True)).hessian(np.zeros(2), 0.5)
+    assert drawn.deviation == pytest.approx(bound * np.hypot(0.006, np.sqrt(2 / 100)))
+    # of squared norms at most (slope_bound·clip)², half of it on average
+    most = (asked.scored.slopes.slope_bound * 2.0) ** 2
+    assert asked.squares(np.zeros(2), 0.5) == pytest.approx((0.5 * most, 0.006 * most))
+
+
 def test_the_intercept_of_amounts_has_no_interval_and_single_targets_have_none():
     rng = np.random.default_rng(8)
     model, _ = fitted(amounts, GammaRegressor, rng, epsilon=10.0)
@@ -472,14 +513,16 @@ def test_what_has_no_intervals_is_refused(make, settings, word):
         model.fit(X, y)
 
 
+@SEEDED
 def test_people_with_several_rows():
     """Rows of one person are the same: as many rows as people, as far as errors go."""
     rng = np.random.default_rng(6)
     X, y, truth = classes(rng, n=4000)
     rows = np.repeat(np.arange(4000), rng.integers(1, 5, 4000))
-    model = LogisticRegression(3.0, 1e-6, classes=[0, 1], inference=True)
+    settings = {"classes": [0, 1], "inference": True, "random_state": 0}
+    model = LogisticRegression(3.0, 1e-6, **settings)
     model.fit(X[rows], y[rows], groups=rows)
-    once = LogisticRegression(3.0, 1e-6, classes=[0, 1], inference=True).fit(X, y)
+    once = LogisticRegression(3.0, 1e-6, **settings).fit(X, y)
     assert model.standard_errors_ == pytest.approx(once.standard_errors_, rel=0.5)
     values = np.append(model.intercept_, model.coef_[0])
     assert (abs(values - truth) < 6 * model.standard_errors_).all()
