@@ -540,6 +540,28 @@ def test_rows_with_weights_or_copies_are_never_sampled(copy, weighted, monkeypat
     assert (whole.sample, whole.size) == (None, 200)
 
 
+def test_a_sample_is_transformed_as_all_rows_are():
+    """At a rate of almost 1 the sample has all rows, one of them far beyond the radius."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 3)), np.where(rng.random(200) < 0.5, 1.0, -1.0)
+    X[7] *= 1e4
+    prepared = transformed(X, y, copy=False, rate=1 - 2.0**-50)
+    problem = Problem(Logistic(), L2(), 1000, 3)
+    seen, smaller = prepared.sampled_rows(problem)
+    assert smaller.n_rows == prepared.size == 200
+    ask = (np.array([0.5, -1.0, 0.25, 0.1]), Logistic(), 1e6)
+    assert np.array_equal(seen.gradient_sum(*ask).values, prepared.rows.gradient_sum(*ask).values)
+    far, few = pipeline.distant_rows(prepared, X, None, fit_intercept=True)
+    assert np.array_equal(few.score_sum(*ask).values, far.score_sum(*ask).values)
+    assert not np.array_equal(few.score_sum(*ask).values, seen.score_sum(*ask).values)
+
+
+def test_steps_cannot_take_all_of_the_budget():
+    with pytest.raises(ValueError, match="leave a part"):
+        pipeline.check_steps([Radius(0.5), Centre(0.5)], None)
+    assert len(pipeline.check_steps([Radius(0.5), Centre(0.4999)], None)) == 2
+
+
 @pytest.mark.parametrize("kind", [Gaussian, L2Norm])
 def test_totals_of_classes_stay_between_their_bounds_whatever_the_noise(kind):
     """A weight of 1 over a total near 0, or below it, would be useless: √n is the least."""
