@@ -14,6 +14,17 @@ settings.load_profile("fixed")
 # again for garbage took a tenth of the time.
 gc.disable()
 
+LONG = ("slow", "process", "spark", "browser")
+LONG_SECONDS = 1800
+"""Marks of tests that are slow or start other programs, and their limit in place of the usual."""
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        long = any(item.get_closest_marker(name) for name in LONG)
+        if long and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(LONG_SECONDS))
+
 
 def pytest_collection_finish():
     gc.freeze()

@@ -1,6 +1,7 @@
 import math
 import sys
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -30,6 +31,19 @@ def test_relation_has_no_default_and_is_checked():
     with pytest.raises(ValueError, match="'add_remove', 'replace_one'"):
         Budget(1.0, 1e-6, "swap")
     assert Budget(1, 0, "replace_one").relation is Relation.REPLACE_ONE
+
+
+def test_budgets_under_different_relations_are_different():
+    """Caches tell budgets apart by equality: a promise must not be taken from another relation."""
+    add, replace = (Budget(1.0, 1e-6, relation) for relation in Relation)
+    assert add == Budget(1, 1e-6, "add_remove")
+    assert add != replace
+    assert len({add, replace, Budget(1.0, 1e-6, "add_remove")}) == 2
+    for budget in (add, replace):
+        models = composition.divide(budget, Fraction(1, 4), ["zcdp"]).models
+        assert models.relation is budget.relation
+        rest = composition.divide(budget, Fraction(1, 4), ["profile"]).models
+        assert rest.relation is rest.whole.relation is budget.relation
 
 
 def test_rows_changed():

@@ -270,6 +270,65 @@ def test_a_ledger_is_charged_once_for_all_of_it(measures):
         assert ledger.epsilon(0.9 * BUDGETS[1].delta) == math.inf
 
 
+@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize(
+    "measures", [("pure", "zcdp", "gdp"), ("pure", "zcdp"), ("gdp", "zcdp"), ("gdp", "pure")]
+)
+def test_a_ledger_is_charged_for_the_costliest_measure_that_models_may_open(budget, measures):
+    """It is charged before they choose: ε-DP is ε²/2-zCDP, μ-GDP is μ²/2-zCDP."""
+    division = divide(budget, Fraction(1, 10), measures)
+    models = division.models
+    costs = {
+        "pure": Fraction(models.epsilon) ** 2 / 2,
+        "zcdp": Fraction(models.to_zcdp().rho),
+        "gdp": Fraction(models.to_gdp().mu) ** 2 / 2,
+    }
+    assert division.measure == "gdp"
+    measure, total, delta = division.charge()
+    assert (measure, delta) == ("zcdp", 0)
+    assert total == division.total / 2 + max(costs[name] for name in measures)
+
+
+def test_a_ledger_is_charged_for_both_parts_of_a_division():
+    pure = Budget(0.7, 0.0, "replace_one")
+    assert divide(pure, Fraction(1, 5), ["pure"]).charge() == ("pure", Fraction(0.7), 0)
+    for budget in BUDGETS:
+        division = divide(budget, Fraction(1, 5), ["gdp"])
+        models = Fraction(division.models.to_gdp().mu) ** 2
+        assert division.charge() == ("gdp", division.total + models, 0)
+        division = divide(budget, Fraction(1, 5), ["zcdp"])
+        models = Fraction(division.models.to_zcdp().rho)
+        assert division.charge() == ("zcdp", division.total + models, 0)
+        whole = ("approximate", Fraction(budget.epsilon), Fraction(budget.delta))
+        for measures in (["approximate"], ["approximate", "zcdp"], ["profile"]):
+            assert divide(budget, Fraction(1, 5), measures).charge() == whole
+
+
+def test_the_stated_total_is_that_of_both_parts_in_one_measure():
+    """A preparation of total μ² is μ²/2-zCDP; the share is one of what adds up."""
+    budget, models = BUDGETS[1], Fraction(1, 1000)
+    division = divide(budget, Fraction(1, 5), ["pure", "zcdp", "gdp"])
+    own = division.total
+    assert division.stated("gdp", models) == ("gdp", own + models, own / (own + models))
+    half = own / 2
+    assert division.stated("zcdp", models) == ("zcdp", half + models, half / (half + models))
+    assert division.stated("pure", models) == ("approximate", 1, Fraction(1, 5))
+
+
+def test_models_that_do_not_fit_are_refused_whatever_they_compose_in():
+    for measure in ("zcdp", "gdp", "pure", "approximate"):
+        division = divide(BUDGETS[1], Fraction(1, 5), [measure])
+        whole = division.models.total(measure)
+        division.check(measure, whole)
+        for too_much in (whole * Fraction(101, 100), 10 * whole):
+            with pytest.raises(PrivacyError, match="exceed"):
+                division.check(measure, too_much)
+    # a preparation that composes in zCDP is not known to be Gaussian DP
+    division = replace(divide(BUDGETS[1], Fraction(1, 5), ["zcdp"]), measures=("zcdp", "gdp"))
+    with pytest.raises(PrivacyError, match="exceed"):
+        division.check("gdp", Fraction(1, 10**9))
+
+
 def test_a_ledger_that_refuses_stops_the_preparation():
     ledger = Ledger().create("rows", limit=Budget(0.5, 1e-6, "replace_one"))
     account = Account(BUDGETS[1], ledger)

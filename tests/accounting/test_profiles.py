@@ -174,3 +174,16 @@ def test_rounding_is_to_the_safe_side():
         assert Fraction(round_up(value)) >= value
         assert Fraction(round_up(value)) - value < Fraction(1, 2**50)
         assert Fraction(root_up(value)) ** 2 >= value
+
+
+def test_roots_are_rounded_up_and_by_two_units_at_most():
+    """The nearest double to a root is below it for about half of all squares."""
+    squares = [Fraction(n) for n in range(1, 200)]
+    squares += [Fraction(n, 7) * Fraction(2) ** power for n in range(1, 50) for power in (-60, 33)]
+    rounded_down = 0
+    for square in squares:
+        root = root_up(square)
+        assert Fraction(root) ** 2 >= square
+        assert Fraction(math.nextafter(math.nextafter(root, 0.0), 0.0)) ** 2 < square
+        rounded_down += Fraction(math.sqrt(square)) ** 2 < square
+    assert rounded_down > 0.3 * len(squares)  # these squares can tell

@@ -9,11 +9,22 @@ import numpy as np
 import pytest
 from dp_accounting import NeighboringRelation
 from dp_accounting.pld import PLDAccountant
+from scipy.optimize import brentq
+from scipy.special import expit
+from scipy.stats import binom
 
 from discreet import Centre, Guarantee, LogisticRegression, NotSupported, PrivacyError
 from discreet.accounting.objective_perturbation import ObjectivePerturbation
 from discreet.accounting.recompute import recomputed_epsilon
-from discreet.core import Relation
+from discreet.core import (
+    Account,
+    Budget,
+    ExponentialMechanism,
+    L2Norm,
+    Laplace,
+    PermuteAndFlip,
+    Relation,
+)
 from discreet.core.mechanisms import Gaussian
 from discreet.solvers import describe, names, resolve
 from discreet_bench.promise import check
@@ -125,6 +136,54 @@ def test_pure_budgets_add_up():
         "outpert", 1.0, "add_remove", THREE, preparation=[Centre(0.1)], delta=0.0
     ).guarantee_
     assert guarantee.recompute() == pytest.approx(1.0, rel=1e-9)
+
+
+def binary_epsilon(p, q, count, delta):
+    """ε at δ of ``count`` answers that are yes with probability p or q, by the binomial sum."""
+    yes = np.arange(count + 1)
+    first, second = (binom.logpmf(yes, count, chance) for chance in (p, q))
+
+    def excess(epsilon):
+        ways = ((first, second), (second, first))
+        return max(float(np.exp(a).clip(1e-300) @ gain(a, b, epsilon)) for a, b in ways) - delta
+
+    def gain(a, b, epsilon):
+        return np.maximum(0.0, -np.expm1(np.minimum(0.0, epsilon + b - a)))
+
+    return brentq(excess, 0.0, 100.0)
+
+
+def answers(mechanism):
+    """Chances of one answer on two neighbouring tables, as far apart as the mechanism allows.
+
+    Laplace noise, in one dimension L2 noise as well, on 0 or 1: is the result above 1? A choice
+    between two scores that may each move by 1: they are equal, or 2 apart (permute and flip); or
+    1 apart either way (exponential).
+    """
+    if mechanism.name == "exponential":
+        return expit(mechanism.epsilon / 2), expit(-mechanism.epsilon / 2)
+    return 0.5, 0.5 * np.exp(-mechanism.epsilon)
+
+
+@pytest.mark.parametrize("measure", ["gdp", "approximate"])
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        Laplace(0.1),
+        L2Norm(0.1),
+        PermuteAndFlip(0.1, monotone=False),
+        ExponentialMechanism(0.1, monotone=False),
+    ],
+    ids=lambda mechanism: mechanism.name,
+)
+def test_pure_mechanisms_are_found_to_cost_what_they_can(mechanism, measure):
+    """Only a choice by the exponential mechanism has a bounded range, hence half the odds."""
+    count, delta = 100, 1e-6
+    account = Account(Budget(20.0, delta, "add_remove"))
+    account.open(measure).charge(mechanism, count)
+    found = account.guarantee(secure=True).recompute()
+    least = binary_epsilon(*answers(mechanism), count, delta)
+    assert least <= found <= 1.5 * least
 
 
 def test_unknown_mechanisms_are_refused():

@@ -10,7 +10,13 @@ from scipy.special import ndtr
 
 from discreet.accounting.conversions import epsilon_from_mu, mu_from_epsilon
 from discreet.accounting.subsampling import SampledGaussian, _epsilon, noise_multiplier_for
-from discreet.accounting.subsampling.compose import DiscreteLoss, _transform, compose
+from discreet.accounting.subsampling.compose import (
+    DiscreteLoss,
+    _transform,
+    _upper_share,
+    compose,
+    discretise,
+)
 from discreet.accounting.subsampling.pairs import pairs_of
 from discreet.core import Budget, Relation
 from discreet.errors import NotSupported
@@ -259,6 +265,89 @@ def test_nothing_is_claimed_where_a_sum_overflows():
     profile = _transform(step, 1, 1.0, -600, 1024, 0.0)
     assert np.all(profile.deltas[profile.epsilons < -400] == 1.0)
     assert profile.deltas[-1] < 1e-240
+
+
+def composed_delta(step, count, epsilon):
+    """δ at ε of ``count`` losses on a grid, by multiplying all masses out in 60 digits."""
+    with mp.workdps(60):
+        masses, total = [mpf(float(mass)) for mass in step.masses], [mpf(1)]
+        for _ in range(count):
+            longer = [mpf(0)] * (len(total) + len(masses) - 1)
+            for i, one in enumerate(total):
+                for j, other in enumerate(masses):
+                    longer[i + j] += one * other
+            total = longer
+        delta = 1 - (1 - mpf(step.infinite)) ** count
+        for place, mass in enumerate(total, count * step.start):
+            loss = mpf(step.interval) * place
+            if loss > epsilon:
+                delta += mass * (1 - mp.exp(mpf(epsilon) - loss))
+        return delta
+
+
+@pytest.mark.parametrize("infinite", [0.0, 2.0**-20])
+@pytest.mark.parametrize("count", [1, 2, 6])
+@pytest.mark.parametrize("theta", [0.5, 2.0])
+def test_composed_losses_are_never_below_the_exact_sum(count, theta, infinite):
+    """Whatever the window: mass above it, and infinite losses of every step, must be counted."""
+    masses = np.array([0.25, 0.5, 0.125, 0.125 - infinite])
+    step = DiscreteLoss(0.25, -1, masses, np.zeros(4), infinite)
+    for first, size in [(-8, 32), (-4, 16), (-1, 8)]:  # the last one ends below the largest sum
+        profile = _transform(step, count, theta, first, size, 0.5)
+        exact = [composed_delta(step, count, float(epsilon)) for epsilon in profile.epsilons]
+        assert all(ours >= theirs for ours, theirs in zip(profile.deltas, exact, strict=True))
+    # and in a wide window hardly above it, where ε is positive
+    profile = _transform(step, count, theta, -8, 64, 0.5)
+    for epsilon, ours in zip(profile.epsilons, profile.deltas, strict=True):
+        if 0 <= epsilon < 2:
+            exact = float(composed_delta(step, count, float(epsilon)))
+            assert ours <= exact * (1 + 1e-9) + count**2 * infinite**2 + 1e-9
+
+
+def least_delta(pair, epsilon):
+    """δ of one step at ε for the set of outputs above some point: no more than the exact δ."""
+    with mp.workdps(40):
+        x, sigma = mpf(float(pair.position(np.array([epsilon]))[0])), mpf(pair.sigma)
+
+        def above(mixture):
+            return sum(mpf(w) * mp.erfc((x - m) / sigma / mp.sqrt(2)) / 2 for w, m in mixture)
+
+        return above(pair.first) - mp.exp(mpf(epsilon)) * above(pair.second)
+
+
+@pytest.mark.parametrize("interval", [0.5, 0.01])
+@pytest.mark.parametrize(
+    ("relation", "sampling"), [(ADD, "poisson"), (REPLACE, "poisson"), (REPLACE, "one_row")]
+)
+def test_a_step_on_a_grid_is_never_below_the_step(relation, sampling, interval):
+    """At every point of the grid the δ of the discrete loss is that of the step, rounded up."""
+    for pair in pairs_of(1.0, 0.25, relation, sampling):
+        step = discretise(pair, interval, -1.5, 4.0)
+        with mp.workdps(40):
+            masses = [mpf(float(mass)) for mass in step.masses + step.errors]
+            losses = [mpf(interval) * (step.start + k) for k in range(len(masses))]
+            assert sum(masses) + mpf(step.infinite) >= 1  # no mass is lost
+            for point in range(0, round(3 / interval), max(1, round(0.2 / interval))):
+                epsilon = interval * point
+                exact = least_delta(pair, epsilon)
+                ours = mpf(step.infinite) + sum(
+                    mass * (1 - mp.exp(mpf(epsilon) - loss))
+                    for mass, loss in zip(masses, losses, strict=True)
+                    if loss > epsilon
+                )
+                assert exact <= ours <= exact * (1 + mpf("1e-9")) + step.infinite
+
+
+def test_the_share_of_a_cell_that_goes_up_is_never_too_small():
+    """For all masses within their errors; where nothing is known of a ratio, all of it goes up."""
+    p, q, error = np.array([0.3, 1e-200, 1e-3]), np.array([0.28, 0.9e-200, 0.9e-3]), 1e-9
+    shares = _upper_share(p, q, error * p, error * q, np.zeros(3), 0.25)
+    for share, mass, other in zip(shares, p, q, strict=True):
+        ratio = mpf(other) * (1 - mpf(error)) / (mpf(mass) * (1 + mpf(error)))
+        least = (1 - ratio) / (1 - mp.exp(mpf(-0.25)))
+        assert least <= share <= least + 1e-7
+    none = np.zeros(1)
+    assert _upper_share(np.array([1e-10]), none, none, none, np.array([720.0]), 0.25) == [1.0]
 
 
 def test_positions_of_large_losses():

@@ -4,11 +4,13 @@ import copy
 import math
 import pickle
 import threading
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
+from discreet.accounting.subsampling import SampledGaussian
 from discreet.core import (
     Account,
     Budget,
@@ -23,7 +25,7 @@ from discreet.core import (
 )
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
-from discreet.errors import BudgetExceeded, PrivacyError
+from discreet.errors import BudgetExceeded, NotSupported, PrivacyError
 from discreet.objectives import Logistic
 from discreet.rows import Sum, as_rows
 
@@ -158,6 +160,17 @@ def test_refining_adds_precision_and_keeps_all_of_it():
         assert gradient.mechanism.loss.rho == pytest.approx(k / (2 * 60**2), rel=1e-6)
 
 
+@pytest.mark.parametrize(("relation", "factor"), [("add_remove", 1), ("replace_one", 2)])
+def test_a_refinement_is_as_noisy_as_a_measurement(relation, factor):
+    """It releases the same sum: relation and rounding error decide its noise, too."""
+    rows, curator = spied(Budget(1.0, 1e-6, relation))
+    rows.error = 0.5
+    first = curator.gradient(Logistic(), np.zeros(3), clip=3.0, mechanism=Gaussian(50.0))
+    both = curator.refine(first, mechanism=Gaussian(80.0))
+    precision = both.noise_scale**-2 - first.noise_scale**-2  # of the second one alone
+    assert precision**-0.5 == pytest.approx(80 * (factor * 3.0 + 2 * 0.5), rel=1e-6)
+
+
 def test_refined_gradients_have_the_stated_distribution():
     # 1,500 runs × 3 coordinates: the mean square of 4,500 standard normals leaves 1 ± 0.12 with
     # probability below 1e-7, their mean leaves ± 6/sqrt(4500) with probability 2e-9.
@@ -246,6 +259,116 @@ def test_release_runs_inside_and_adds_noise():
             lambda rows: np.zeros(4), size=4, **common | {"proven_for": Relation.REPLACE_ONE}
         )
     assert curator.spent_share == spent
+
+
+def test_proofs_for_single_rows_are_refused_for_rows_that_share_units():
+    rows, curator = spied()
+    rows.grouped = True
+    proof = {"size": 1, "proven_for": Relation.ADD_REMOVE, "mechanism": Gaussian(50.0)}
+
+    def compute(*_):
+        pytest.fail("rows were read")
+
+    with pytest.raises(PrivacyError, match="rows share units"):
+        curator.release(compute, sensitivity=1.0, magnitude=1.0, **proof)
+    with pytest.raises(PrivacyError, match="rows share units"):
+        curator.run(compute, **proof)
+    assert curator.spent_share == 0
+
+
+def test_units_are_not_sampled_unless_rows_allow_it():
+    rows = Spy()
+    rows.curator = curator = Curator(rows, Account(BUDGET), Noise(SeededBits(0)))
+    step = SampledGaussian(50.0, 0.5, Relation.ADD_REMOVE)
+    curator.open_plan(step, 2)
+    rows.take_units = lambda index: rows
+
+    def refuse():
+        raise NotSupported("samples need units")
+
+    rows.check_sampling = refuse
+    with pytest.raises(NotSupported, match="need units"):
+        curator.sampled_gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=step)
+    assert curator.spent_share == 0
+    assert rows.charges_when_read == []
+    rows.check_sampling = lambda: None
+    curator.sampled_gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=step)
+    assert rows.charges_when_read == [1]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        SampledGaussian(50.0, 0.5, Relation.REPLACE_ONE, "one_row"),
+        SampledGaussian(50.0, 0.5, Relation.ADD_REMOVE),
+    ],
+    ids=["drawn otherwise", "another relation"],
+)
+def test_samples_are_drawn_as_they_were_accounted_for(other):
+    rows = Spy()
+    rows.check_sampling, rows.take_units = (lambda: None), (lambda index: rows)
+    budget = Budget(1.0, 1e-6, "replace_one")
+    rows.curator = curator = Curator(rows, Account(budget), Noise(SeededBits(0)))
+    opened = other if other.sampling == "one_row" else replace(other, relation=budget.relation)
+    curator.open_plan(opened, 2)
+    with pytest.raises(PrivacyError, match="needs Poisson sampling accounted under 'replace_one'"):
+        curator.sampled_gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=other)
+    assert curator.spent_share == 0
+    assert rows.charges_when_read == []
+
+
+@pytest.mark.parametrize(("relation", "sensitivity"), [("add_remove", 0.5), ("replace_one", 1.0)])
+def test_medians_are_chosen_with_the_sensitivity_of_the_relation(
+    relation, sensitivity, monkeypatch
+):
+    rng, used = np.random.default_rng(0), []
+    rows = as_rows(rng.normal(size=(50, 2)), np.ones(50))
+    curator = Curator(rows, Account(Budget(1.0, 1e-6, relation)), Noise(SeededBits(0)))
+    curator.open("zcdp")
+
+    def select(mechanism, scores, *, sensitivity, noise):
+        used.append(sensitivity)
+        return 0
+
+    monkeypatch.setattr(ExponentialMechanism, "select", select)
+    mechanism = ExponentialMechanism(0.01, monotone=False)
+    curator.median_norm(mechanism=mechanism)
+    curator.median_slope(Logistic(), np.zeros(3), mechanism=mechanism)
+    assert used == [sensitivity, sensitivity]
+    spent, monotone = curator.spent_share, ExponentialMechanism(0.01, monotone=True)
+    with pytest.raises(PrivacyError, match="monotone"):
+        curator.median_norm(mechanism=monotone)
+    with pytest.raises(PrivacyError, match="monotone"):
+        curator.median_slope(Logistic(), np.zeros(3), mechanism=monotone)
+    assert curator.spent_share == spent
+
+
+def test_batches_are_not_drawn_unless_rows_allow_it():
+    rows, curator = spied(Budget(1.0, 1e-6, "replace_one"))
+
+    def refuse():
+        raise NotSupported("batches need rows of their own")
+
+    rows.check_batches = refuse
+    with pytest.raises(NotSupported, match="of their own"):
+        curator.descend(
+            Logistic(),
+            np.zeros(3),
+            clip=1.0,
+            step_sizes=np.ones(2),
+            mechanism=Gaussian(50.0),
+            order="pass",
+            batch_size=5,
+        )
+    assert curator.spent_share == 0
+
+
+def test_sums_of_all_rows_are_not_cut():
+    """Every row at its clip in one direction: the largest sum that there can be."""
+    rows, curator = spied(Budget(1e5, 1e-6, "add_remove"))
+    rows.gradient_sum = lambda *_: Sum(np.array([10.0, -10.0, 5.0]), 0.0)
+    noisy = curator.gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=Gaussian(0.01))
+    assert noisy.values == pytest.approx([10.0, -10.0, 5.0], abs=0.08)  # 8 deviations
 
 
 def test_samples_share_the_budget_and_hide_their_size():

@@ -167,14 +167,16 @@ def test_a_delta_counts_for_every_use_and_only_where_there_is_one():
         PrivacyFilter("pure", 100.0).charge(Request(0.1, 1e-9))
 
 
-@pytest.mark.parametrize("used", [False, True])
-def test_a_closed_filter_takes_no_charge_and_says_if_there_was_one(used):
-    filter_ = PrivacyFilter("gdp", 1.0)
-    if used:
-        filter_.charge(Request(0.1))
-    assert filter_.close() is not used
-    spent = filter_.spent_share
+@pytest.mark.parametrize("measure", MEASURES)
+def test_a_closed_filter_is_charged_no_more(measure):
+    """Closing says whether there ever was a charge; that must stay true."""
+    filter_ = PrivacyFilter(measure, 1.0)
+    assert filter_.close()
     with pytest.raises(PrivacyError, match="closed"):
         filter_.charge(Request(0.1))
-    assert filter_.spent_share == spent
-    assert filter_.close() is not used
+    assert filter_.uses == []
+    assert filter_.spent_share == 0
+    assert filter_.close()
+    used = PrivacyFilter(measure, 1.0)
+    used.charge(Request(0.0))  # a use that costs nothing is a use
+    assert not used.close()

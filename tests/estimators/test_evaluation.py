@@ -6,6 +6,7 @@ from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
 
 from discreet import Ledger, LinearSVC, LogisticRegression
 from discreet.core import Budget
+from discreet.estimators import evaluation
 from discreet.estimators.classifiers import Link
 from discreet.estimators.evaluation import (
     area_under_curve,
@@ -153,6 +154,48 @@ def test_edges_depend_on_public_numbers_alone(rows):
     # replacing a row takes twice the noise, so bins are as for half the rows
     half = Budget(0.1, 0.0, "replace_one")
     assert len(score_edges(model, 2 * N, half, 0.3)) == len(edges)
+    assert len(score_edges(model, 15_000, half, 0.3)) < len(score_edges(model, 15_000, budget, 0.3))
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("kind", [LogisticRegression, LinearSVC])
+def test_edges_are_the_same_on_all_tables_of_one_size(kind, grouped, monkeypatch):
+    """Labels and values of rows are private, and whose they are: no edge may depend on them."""
+    size, rng = 1200, np.random.default_rng(0)
+    asked = []
+
+    def noted(model, X, y, edges, *rest):
+        asked.append(edges)
+        return score_histogram(model, X, y, edges, *rest)
+
+    monkeypatch.setattr(evaluation, "score_histogram", noted)
+    X, budget = rng.normal(size=(size, 1)), Budget(1.0, 0.0, "add_remove")
+    mixed = np.where(rng.random(size) < 0.5, "yes", "no")
+    ids = np.arange(size) // 2
+    tables = [
+        (X, mixed, ids),
+        (X, np.full(size, "no"), ids),
+        (X, np.full(size, "yes"), ids),
+        (np.full((size, 1), 1e6), mixed, ids),
+        (X, mixed, np.where(np.arange(size) < size // 2, np.arange(size), 0)),
+    ]
+    if grouped:  # as many people with fewer rows
+        tables.append((X[::2], mixed[::2], ids[::2]))
+    for values, labels, people in tables:
+        groups = people if grouped else None
+        score_two_classes(model_of(kind), values, labels, budget, groups=groups)
+    units = {"none": 0, "people": size // 2, "rows": size, "given": 10**6}
+    known = {name: score_edges(model_of(kind), n, budget, 0.0) for name, n in units.items()}
+    assert len({edges.size for edges in known.values()}) == 4  # these numbers can tell
+    public = known["people" if grouped else "rows"]
+    assert len(asked) == len(tables)
+    assert all(np.array_equal(edges, public) for edges in asked)
+    # a size that the caller knows to be public is used instead of the table's
+    asked.clear()
+    for values, labels, people in tables:
+        groups = people if grouped else None
+        score_two_classes(model_of(kind), values, labels, budget, groups=groups, size=10**6)
+    assert all(np.array_equal(edges, known["given"]) for edges in asked)
 
 
 def test_a_histogram_is_charged_before_a_row_is_read(rows, monkeypatch):
@@ -183,6 +226,25 @@ def test_a_histogram_is_for_two_classes(rows):
     model = model_of(classes_=np.array(["a", "no", "yes"]))
     with pytest.raises(ValueError, match="two classes; got 3"):
         score_histogram(model, *rows)
+
+
+def test_a_bin_next_to_the_cut_is_not_much_narrower_than_others():
+    model, budget = model_of(LinearSVC), Budget(1.0, 0.0, "add_remove")
+    edges = score_edges(model, 500, budget, 0.01)  # bins of 0.5
+    assert 0.01 in edges
+    assert 0.0 not in edges
+    assert 0.0 in score_edges(model, 500, budget, 0.06)
+
+
+def test_counts_of_a_noisy_confusion_matrix_are_not_negative(rows):
+    """Of 120 noisy counts of one row, all are positive with probability below 1e-9."""
+    X, y = (part[:1] for part in rows)
+    budget = Budget(0.1, 0.0, "replace_one")
+    for _ in range(30):
+        scores = score_two_classes(model_of(), X, y, budget)
+        assert scores.confusion.counts.min() >= 0
+        assert 0 <= scores.auc <= 1 or np.isnan(scores.auc)
+        assert 0 <= scores.log_loss <= scores.log_loss_bound
 
 
 def test_models_without_probabilities_have_no_log_loss(rows):

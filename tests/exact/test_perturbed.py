@@ -1,6 +1,7 @@
 """The release of a perturbed minimum: what is certified, what is added, what is refused."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from discreet.errors import PrivacyError
 from discreet.exact import Perturbation, PerturbedMinimum
 from discreet.exact import perturbed as module
 from discreet.exact.certificate import PerturbedObjective, Point, certifiable_norm, certify
+from discreet.exact.perturbed import Constants, Headroom
 from discreet.objectives import L2, Huber, HuberHinge, Logistic, Problem, Softmax
 from discreet.rows import as_rows
 from discreet.rows.curvature import allowance
@@ -75,6 +77,56 @@ def test_the_rounding_of_the_perturbation_is_taken_off(loss, gradient_bound, mon
     assert bound == tau - grid * math.sqrt(p)
     assert bound < tau * (1 - 1e-9)
     assert 15 / 16 * tau <= bound
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_the_noise_ratio_is_never_below_the_bound_over_the_scale(loss):
+    """As exact fractions: a ratio that is too small states more noise than there is."""
+    constants = Constants.of(problem_of(loss))
+    bound = Fraction(constants.lipschitz)
+    assert bound >= Fraction(problem_of(loss).lipschitz)
+    rounded_down = 0
+    for scale in np.geomspace(1e-3, 1e3, 100):
+        exact = bound / Fraction(float(scale))
+        stated = Perturbation(10.0, float(scale), False, None, None).facts(constants)
+        assert exact <= Fraction(stated["noise_ratio"]) <= exact * (1 + Fraction(2) ** -51)
+        rounded_down += Fraction(constants.lipschitz / float(scale)) < exact
+    assert rounded_down > 20  # these scales can tell
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+@pytest.mark.parametrize("before", [Fraction(0), Fraction(1, 50)])
+def test_the_least_noise_keeps_the_budget_it_was_found_for(loss, before):
+    budget, output = Budget(1.0, 1e-6, REPLACE), Gaussian(100.0)
+    constants = Constants.of(problem_of(loss))
+    headroom = Headroom(budget, before, 2)
+    scale = headroom.scale(constants, 50.0, output)
+    for factor, fits in ((1.0, True), (0.999, False)):
+        perturbation = Perturbation(50.0, factor * scale, False, output, None)
+        assert (headroom.true_epsilon(constants, perturbation) <= budget.epsilon) is fits
+
+
+@pytest.mark.parametrize("ridge", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("loss", [*LOSSES, Softmax(2), Softmax(7)], ids=repr)
+def test_the_cost_of_curvature_covers_the_hessian_of_every_row(loss, ridge):
+    """ln det(I + H/λ) ≤ c for the longest row that there can be, at any margins.
+
+    Equal margins are the worst for several outputs: all K − 1 eigenvalues are 1/K then.
+    """
+    problem = problem_of(loss)
+    cost = Constants.of(problem).cost(ridge)
+    square, outputs = problem.row_norm_bound**2, loss.n_outputs
+    rng = np.random.default_rng(3)
+    for spread in (0.0, 0.1, 1.0, 5.0):
+        for _ in range(20):
+            margins = spread * rng.standard_normal(outputs if outputs > 1 else ())
+            target = 1.0 if loss.task == "classification" else 0.0
+            inner = np.atleast_2d(loss.second_derivative(margins, target))
+            determinant = np.linalg.slogdet(np.eye(outputs) + inner * square / ridge)[1]
+            assert determinant <= cost * (1 + 1e-12)
+    if outputs > 1:  # and no more than that is charged for
+        worst = (outputs - 1) * math.log1p(square / (outputs * ridge))
+        assert cost == pytest.approx(worst, rel=1e-9)
 
 
 def test_the_output_hides_twice_the_distance_and_the_rounding_to_doubles():

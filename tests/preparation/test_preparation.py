@@ -4,6 +4,7 @@ import json
 import math
 import pickle
 import tracemalloc
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -20,10 +21,23 @@ from discreet import (
     solvers,
 )
 from discreet.accounting.composition import delta_with_gaussian
-from discreet.core import Budget
+from discreet.core import Account, Budget, Gaussian, L2Norm
+from discreet.core.bits import SeededBits
+from discreet.core.noise import Noise
 from discreet.estimators.classifiers import label_codes
-from discreet.preparation import WIDEST, Bounds, Centre, Radius, Scale, Spread, Whiten, pipeline
-from discreet.rows import Rows
+from discreet.objectives import L2, Logistic, Problem
+from discreet.preparation import (
+    WIDEST,
+    Balance,
+    Bounds,
+    Centre,
+    Radius,
+    Scale,
+    Spread,
+    Whiten,
+    pipeline,
+)
+from discreet.rows import Rows, RowWeights, as_rows
 from discreet.solvers.gd import GD
 from discreet.solvers.objpert import ObjPert
 
@@ -443,3 +457,126 @@ def test_neither_weights_nor_copies_are_sampled(kind, monkeypatch):
     monkeypatch.setattr(Rows, "sample", None)
     LogisticRegression(**RICH).fit(kind(X), y, groups=np.arange(60_000) // 2)
     LogisticRegression(preparation=[Radius(), Centre(), Scale()], **RICH).fit(kind(X), y)
+
+
+def weights_of(values, size):
+    return RowWeights.of(np.array(values), size, grouped=False)
+
+
+def transformed(X, y, *, copy, weights=None, rate=1.0):
+    """Rows after Radius and Centre, by the pipeline alone."""
+    steps = (Radius(0.1), Centre(0.1))
+    account = Account(Budget(3.0, 1e-6, "add_remove"))
+    account.reserve([(step.name, step.share) for step in steps], ["gdp"])
+    total = Fraction(account.budget.to_gdp().mu) ** 2
+    return pipeline.transform(
+        steps,
+        [step.mechanism("gdp", Fraction(step.share) * total) for step in steps],
+        X,
+        y,
+        account,
+        [Noise(bits) for bits in SeededBits(0).spawn(2)],
+        copy=copy,
+        data_norm=None,
+        problem=Problem(Logistic(), L2(), len(X), X.shape[1]),
+        weights=weights,
+        rate=rate,
+    )
+
+
+@pytest.mark.parametrize("copy", [False, True])
+def test_inference_reads_rows_with_the_weights_of_the_model(copy):
+    """Steps weigh rows so that a unit counts once; the model may weigh them by class as well."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 3)), np.where(rng.random(200) < 0.5, 1.0, -1.0)
+    prepared = transformed(X, y, copy=copy, weights=weights_of(np.full(200, 0.5), 100))
+    assert prepared.rows.row_weights.values.tolist() == [0.5] * 200
+    assert (prepared.start is None) is copy
+    own = weights_of(np.where(y > 0, 0.25, 0.125), 100)
+    far, _ = pipeline.distant_rows(prepared, X, y, fit_intercept=True, weights=own)
+    assert far.row_weights.values.tolist() == own.values.tolist()
+    # and sums over them are those of rows with these weights
+    score = far.score_sum(np.zeros(4), Logistic(), 1e6).values
+    rows = as_rows(X, y, weights=own)
+    assert score[-1] == pytest.approx(rows.score_sum(np.zeros(4), Logistic(), 1e6).values[-1])
+
+
+def test_a_fit_measures_the_model_that_it_fitted(monkeypatch):
+    """Class weights and weights by person: all rows that are asked for scores have the model's."""
+    X, y = large(3000)
+    seen = {}
+
+    def noted(name, ask):
+        def asked(rows, *arguments, **settings):
+            seen.setdefault(name, []).append(rows.row_weights.values)
+            return ask(rows, *arguments, **settings)
+
+        monkeypatch.setattr(Rows, name, asked)
+
+    for name in ("gradient_sum", "row_sum", "score_sum", "curvature_sum"):
+        noted(name, getattr(Rows, name))
+    ids = np.minimum(np.arange(3000), 2500)
+    model = LogisticRegression(
+        **RICH | {"epsilon": 20.0}, class_weight={0: 0.5, 1: 1.0}, inference=True
+    )
+    model.fit(X, y, groups=ids)
+    fitted = seen["gradient_sum"][0]
+    assert fitted[y == 1].max() == 2 * fitted[y == 0].max()
+    assert seen["row_sum"][0][y == 0].max() == 1.0  # steps weigh no class
+    for name in ("score_sum", "curvature_sum"):
+        assert all(np.array_equal(values, fitted) for values in seen[name])
+
+
+@pytest.mark.parametrize(("copy", "weighted"), [(True, False), (False, True), (True, True)])
+def test_rows_with_weights_or_copies_are_never_sampled(copy, weighted, monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 3)), np.ones(200)
+    weights = weights_of(np.full(200, 0.5), 100) if weighted else None
+    prepared = transformed(X, y, copy=False, rate=0.5)
+    assert prepared.size == 100
+    assert 60 < prepared.sample.n_rows < 140  # 5.6 deviations
+    monkeypatch.setattr(Rows, "sample", None)
+    whole = transformed(X, y, copy=copy, weights=weights, rate=0.5)
+    assert (whole.sample, whole.size) == (None, 200)
+
+
+def test_a_sample_is_transformed_as_all_rows_are():
+    """At a rate of almost 1 the sample has all rows, one of them far beyond the radius."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 3)), np.where(rng.random(200) < 0.5, 1.0, -1.0)
+    X[7] *= 1e4
+    prepared = transformed(X, y, copy=False, rate=1 - 2.0**-50)
+    problem = Problem(Logistic(), L2(), 1000, 3)
+    seen, smaller = prepared.sampled_rows(problem)
+    assert smaller.n_rows == prepared.size == 200
+    ask = (np.array([0.5, -1.0, 0.25, 0.1]), Logistic(), 1e6)
+    assert np.array_equal(seen.gradient_sum(*ask).values, prepared.rows.gradient_sum(*ask).values)
+    far, few = pipeline.distant_rows(prepared, X, None, fit_intercept=True)
+    assert np.array_equal(few.score_sum(*ask).values, far.score_sum(*ask).values)
+    assert not np.array_equal(few.score_sum(*ask).values, seen.score_sum(*ask).values)
+
+
+def test_steps_cannot_take_all_of_the_budget():
+    with pytest.raises(ValueError, match="leave a part"):
+        pipeline.check_steps([Radius(0.5), Centre(0.5)], None)
+    assert len(pipeline.check_steps([Radius(0.5), Centre(0.4999)], None)) == 2
+
+
+@pytest.mark.parametrize("kind", [Gaussian, L2Norm])
+def test_totals_of_classes_stay_between_their_bounds_whatever_the_noise(kind):
+    """A weight of 1 over a total near 0, or below it, would be useless: √n is the least."""
+    n, found = 400, []
+    rows = as_rows(np.zeros((n, 1)), np.repeat([0.0, 2.0], n // 2))
+    balance = Balance(0.1)
+    for seed in range(30):
+        account = Account(Budget(0.05, 1e-6 if kind is Gaussian else 0.0, "replace_one"))
+        account.reserve([(balance.name, balance.share)], ["gdp"])
+        total = account._division.total
+        mechanism = balance.mechanism(account._division.measure, total)
+        assert isinstance(mechanism, kind)
+        noise = Noise(SeededBits(seed))
+        found.append(balance.measure(rows, 3, account, 0, mechanism, noise))
+    found = np.array(found)
+    assert found.min() == math.sqrt(n)
+    assert found.max() == n
+    assert found.shape == (30, 3)

@@ -4,12 +4,14 @@ import math
 
 import numpy as np
 import pytest
+from mpmath import mp
 from scipy.stats import chisquare
 
 from discreet.accounting import conversions
 from discreet.core import Budget, Relation
 from discreet.core.bits import SeededBits
 from discreet.errors import PrivacyError
+from discreet.tuning import laws
 from discreet.tuning.laws import (
     LAWS,
     BestOfMany,
@@ -24,6 +26,24 @@ from discreet.tuning.search import Plan
 
 DELTA = 1e-6
 ALPHA = 1e-6  # false-alarm probability of each statistical test below
+
+
+@pytest.mark.parametrize("mean", [1.5, 10.0])
+@pytest.mark.parametrize("name", LAWS)
+def test_probabilities_add_up_to_one_and_have_the_stated_mean(name, mean, monkeypatch):
+    """A draw goes through them until they exceed a uniform number: below 1 it might never end."""
+    asked = []
+    monkeypatch.setattr(laws, "_draw", lambda first, ratio, bits: asked.append((first, ratio)))
+    law = law_of(name, mean)
+    law.draw(SeededBits(0))
+    ((first, ratio),) = asked
+    with mp.workdps(30):
+        chance, total, weighted = first(mp), mp.mpf(0), mp.mpf(0)
+        for k in range(1, 2000):
+            total, weighted = total + chance, weighted + k * chance
+            chance *= ratio(mp, k)
+        assert abs(total - 1) < mp.mpf("1e-15")
+        assert weighted <= law.mean <= weighted * (1 + mp.mpf("1e-9"))
 
 
 # -- the best of K runs, exactly
