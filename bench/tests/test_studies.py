@@ -62,6 +62,12 @@ def test_person_attack(study):
     assert said.count("| one person |") == said.count("| one row |") > 0
 
 
+def test_rare_columns(study):
+    code, said = study("rare_columns", "--fits", "1", "--rows", "2000")
+    assert code == 0
+    assert said.count("| classes |") == said.count("| numbers |") == 4
+
+
 @pytest.mark.filterwarnings("ignore:All coefficients are 0")
 def test_hospital_units(study, tmp_path):
     runs = runpy.run_path(str(ROOT / "bench" / "studies" / "hospital_units.py"))

@@ -38,6 +38,13 @@ def test_a_weight_beyond_its_noise_is_kept_as_far_as_it_is():
         assert without[1] == (kept == 0)
 
 
+def test_columns_of_an_expansion_keep_their_weights():
+    support = Support(np.array([99.0, 0.0, 0.0]), np.ones(3), 1.0, made=1)
+    left, without = support.averaged(np.ones((1, 3)), diagonal(0.5, 5.0, 5.0))
+    assert without.tolist() == [False, True, False]
+    assert left.tolist() == [[1.0, 0.0, 1.0]]
+
+
 def test_the_longer_a_cell_the_surer_its_column_must_be():
     """A moment of 2.6 deviations resolves a column of r = 1.1, and not one of r = 5."""
     for moment, length, expected in ((2.6, 1.1, False), (2.6, 5.0, True), (3.1, 5.0, False)):

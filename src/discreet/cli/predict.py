@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import sys
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import chain
 from typing import Annotated, Any
@@ -19,6 +20,8 @@ from discreet.cli import options, session
 from discreet.cli.exits import Exit, Problem
 from discreet.cli.screen import Screen, table
 from discreet.core import Budget, Relation
+from discreet.errors import AveragedCellsWarning
+from discreet.estimators import averaged
 from discreet.files import replacing
 from discreet.statement import neighbours
 
@@ -65,7 +68,8 @@ def predict(
     with screen.bar(f"predicting {options.name_of(files)}") as bar:
         schema = options.adapted(encoder.schema, ignore_extra)
         blocks = schema.batches(files, extra=extra, progress=bar)
-        rows = _rows(estimator, decided, blocks, probabilities)
+        encoded = list(encoder.get_feature_names_out())
+        rows = _rows(estimator, decided, blocks, probabilities, encoded)
         if as_json and output is None:
             screen.result([dict(zip(names, row, strict=True)) for row in rows], "")
         elif output is None:
@@ -80,15 +84,29 @@ def predict(
 
 
 def _rows(
-    estimator: Any, decided: Any, blocks: Iterator[Any], probabilities: bool
+    estimator: Any,
+    decided: Any,
+    blocks: Iterator[Any],
+    probabilities: bool,
+    names: Sequence[str],
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield the identifier of each row if there is one, its prediction, and probabilities."""
+    """Yield the identifier of each row if there is one, its prediction, and probabilities.
+
+    One warning says how many cells of all blocks were averaged; ``names`` are those of columns.
+    """
+    cells = 0
     for block in blocks:
         columns = [each.to_pylist() for each in block.extra.values()]
-        columns.append(decided.predict(block.X).tolist())
-        if probabilities:
-            columns += estimator.predict_proba(block.X).T.tolist()
+        cells += averaged.count(estimator, block.X)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", AveragedCellsWarning)
+            columns.append(decided.predict(block.X).tolist())
+            if probabilities:
+                columns += estimator.predict_proba(block.X).T.tolist()
         yield from zip(*columns, strict=True)
+    if cells:
+        said = averaged.text(estimator, cells, names)
+        warnings.warn(said, AveragedCellsWarning, stacklevel=2)
 
 
 def evaluate(

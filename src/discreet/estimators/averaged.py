@@ -7,6 +7,7 @@ cell in such a column, like a category that the fit never saw, is scored as the 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,13 +25,14 @@ SHOWN = 5
 def columns(model: Any) -> NDArray[np.intp]:
     """Return the columns of X, by number, that a fitted model gives no weight.
 
-    Columns that features are made of are left out, and so is a model that is a constant.
+    Columns that features are made of are left out. There are none in a constant model, and in one
+    with ``inference=True``, whose weights the caller may select.
     """
     weights = np.atleast_2d(model.coef_)
     expansion = model.features_.expansion
     width = model.n_features_in_
     kept = np.arange(width) if expansion is None else expansion.kept(width)
-    if not weights.any():
+    if model.inference or not weights.any():
         return kept[:0]
     return kept[~weights.any(axis=0)[: kept.size]]
 
@@ -41,10 +43,13 @@ def count(model: Any, X: Any) -> int:
     return int(cells.count_nonzero() if sp.issparse(cells) else np.count_nonzero(cells))
 
 
-def text(model: Any, number: int) -> str:
-    """Return the sentence that says how many cells were averaged, and of which columns."""
+def text(model: Any, number: int, names: Sequence[str] | None = None) -> str:
+    """Return the sentence that says how many cells were averaged, and of which columns.
+
+    ``names`` are those of the columns of X, if the model was fitted without.
+    """
     found = columns(model)
-    names = getattr(model, "feature_names_in_", None)
+    names = getattr(model, "feature_names_in_", None) if names is None else names
     named = [str(j if names is None else names[j]) for j in found[:SHOWN]]
     more = f" and {found.size - SHOWN:,} more" if found.size > SHOWN else ""
     cells = "1 cell does" if number == 1 else f"{number:,} cells do"

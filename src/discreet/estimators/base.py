@@ -501,7 +501,8 @@ class PrivateLinearModel(BaseEstimator):
                         known = {"clip": None, "deviation": None}
                         solution = replace(solution, weights=found.weights, **known)
                         solution = replace(solution, free_deviations=None)
-                solution, without = without_noise(solution, prepared, problem)
+                made = 0 if method.expansion is None else method.expansion.count
+                solution, without = without_noise(solution, prepared, problem, made)
                 dropped.append(without)
                 solutions.append(solution)
         except BaseException:

@@ -267,8 +267,8 @@ def _of_event(event: Any, times: int, delta: float) -> Loss:
     accountant = PLDAccountant()
     if not accountant.supports(event):
         raise ValueError(
-            "dp-accounting cannot evaluate this event by its privacy loss distribution. Enter what "
-            "is known of it: epsilon= and delta=, or rho=."
+            "dp-accounting cannot evaluate this event by its privacy loss distribution. Enter its "
+            "ε and δ instead, or its ρ."
         )
     found = accountant.compose(event, times).get_epsilon(delta)
     if not math.isfinite(found) or found <= 0:

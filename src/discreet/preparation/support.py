@@ -43,11 +43,15 @@ class Support:
         its column.
     norm : float
         Root mean square norm of prepared rows.
+    made : int
+        Number of last columns that an expansion made, such as splines. They keep their weights:
+        0 is not the average effect of a spline at the end of a column's range.
     """
 
     moments: FloatArray
     deviations: FloatArray
     norm: float
+    made: int = 0
 
     def averaged(
         self, slopes: FloatArray, affine: AffineMap
@@ -69,7 +73,8 @@ class Support:
         typical = self.norm * float(np.sqrt(np.mean(np.square(self.deviations))))
         ratio = np.maximum(noise / affine.units / typical, 1.0)
         clear = CLEAR + 2 * np.log(ratio)
-        unresolved = (ratio > 1) & (self.moments < np.sqrt(clear))
+        own = np.arange(clear.size) < clear.size - self.made
+        unresolved = own & (ratio > 1) & (self.moments < np.sqrt(clear))
         if not unresolved.any() or self.moments.mean() < TYPICAL_MOMENT:
             return slopes, np.zeros(unresolved.size, dtype=bool)
         weights = slopes @ linear
@@ -82,9 +87,11 @@ class Support:
 
 
 def without_noise(
-    solution: Solution, prepared: Prepared, problem: Problem
+    solution: Solution, prepared: Prepared, problem: Problem, made: int = 0
 ) -> tuple[Solution, NDArray[np.bool_]]:
     """Return a solution without weights of unresolved columns, and which features that were.
+
+    An expansion made the last ``made`` features.
 
     Nothing changes where neither the preparation nor the solver measured second moments, or where
     the solver does not know the noise in its weights.
@@ -94,7 +101,7 @@ def without_noise(
     deviations = solution.free_deviations
     if moments is None or norms is None or deviations is None or not deviations.any():
         return solution, np.zeros(problem.n_features, dtype=bool)
-    support = Support(moments, deviations, norms.target)
+    support = Support(moments, deviations, norms.target, made)
     weights = solution.weights.reshape(problem.loss.n_outputs, -1).copy()
     affine = unclipped_map(prepared.fitted, problem.n_features)
     slopes, dropped = support.averaged(weights[:, : problem.n_features], affine)
