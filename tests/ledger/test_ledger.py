@@ -446,7 +446,7 @@ def test_a_sampled_event_is_known_under_add_remove_only(place, planned):
 
 def test_an_event_that_cannot_be_evaluated_is_refused(visits):
     for event in (ZCDpEvent(0.01, xi=0.5), PoissonSampledDpEvent(0.1, ZCDpEvent(0.01))):
-        with pytest.raises(ValueError, match=r"cannot evaluate .*epsilon= and delta="):
+        with pytest.raises(ValueError, match=r"cannot evaluate .* ε and δ instead"):
             visits.add(event=event, delta=1e-9)
     assert visits.entries == 0
 
