@@ -758,4 +758,4 @@ def test_predictions_say_once_how_many_cells_they_averaged(people, model, tmp_pa
     said = " ".join(capsys.readouterr().err.replace("│", " ").split())
     assert said.count("do not move these predictions") == 1
     assert "3 cells" in said
-    assert "(job=(other))" in said
+    assert "noise: job=(other)." in said

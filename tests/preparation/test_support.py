@@ -12,12 +12,18 @@ def diagonal(*weights):
     return AffineMap.to_norm(np.inf, len(weights)).scaled(np.array(weights))
 
 
-def dropped(moments, weights, lengths, deviations=None, norm=1.0):
+def support_of(moments, scales, **more):
+    """Return a support of independent columns, with noise of deviation 1 in each weight."""
+    moment = np.diag(moments) if np.ndim(moments) == 1 else np.array(moments)
+    size = len(moment)
+    settings = {"root": np.eye(size), "norm": 1.0, "indicators": np.zeros(size, dtype=bool)}
+    return Support(moment, np.array(scales), **(settings | more))
+
+
+def dropped(moments, weights, lengths):
     """Return the weights of prepared rows that are left, and which features were dropped."""
-    count = len(moments)
-    deviations = np.ones(count) if deviations is None else np.array(deviations)
-    support = Support(np.array(moments), deviations, norm)
-    slopes, without = support.averaged(np.array([weights]), diagonal(*lengths))
+    support = support_of(np.array(moments), lengths)
+    slopes, without = support.determined(np.array([weights]), diagonal(*lengths))
     return slopes[0].tolist(), without.tolist()
 
 
@@ -39,8 +45,8 @@ def test_a_weight_beyond_its_noise_is_kept_as_far_as_it_is():
 
 
 def test_columns_of_an_expansion_keep_their_weights():
-    support = Support(np.array([99.0, 0.0, 0.0]), np.ones(3), 1.0, made=1)
-    left, without = support.averaged(np.ones((1, 3)), diagonal(0.5, 5.0, 5.0))
+    support = support_of(np.array([99.0, 0.0, 0.0]), [0.5, 5.0, 5.0], made=1)
+    left, without = support.determined(np.ones((1, 3)), diagonal(0.5, 5.0, 5.0))
     assert without.tolist() == [False, True, False]
     assert left.tolist() == [[1.0, 0.0, 1.0]]
 
@@ -60,26 +66,61 @@ def test_nothing_is_dropped_where_typical_columns_are_not_resolved():
 
 def test_cells_are_counted_in_the_unit_of_their_column():
     """A column in thousandths has cells of 1/1000, so its length per unit says nothing."""
-    units = AffineMap.in_units(np.array([1.0, 1024.0])).scaled(np.array([0.5, 0.5]))
-    support = Support(np.array([99.0, 0.0]), np.ones(2), 1.0)
-    assert not support.averaged(np.ones((1, 2)), units)[1].any()
-    longer = AffineMap.in_units(np.array([1.0, 1024.0])).scaled(np.array([0.5, 5.0]))
-    assert support.averaged(np.ones((1, 2)), longer)[1].tolist() == [False, True]
+    for length, expected in ((0.5, False), (5.0, True)):
+        scales = np.array([0.5, 1024 * length])
+        units = AffineMap.in_units(np.array([1.0, 1024.0])).scaled(np.array([0.5, length]))
+        support = support_of(np.array([99.0, 0.0]), scales)
+        assert support.determined(np.ones((1, 2)), units)[1].tolist() == [False, expected]
 
 
 def test_a_rotated_table_keeps_the_weights_of_other_features():
+    """As after `Whiten`: columns of any unit, then a matrix that makes the last one long."""
     rng = np.random.default_rng(0)
     matrix = np.eye(6) + 0.2 * rng.normal(size=(6, 6))
     matrix[:, 5] *= 20.0
-    affine = AffineMap.to_norm(np.inf, 6).scaled(2.0 ** rng.integers(-30, 30, 6)).rotated(matrix)
+    scales = 2.0 ** rng.integers(-30, 30, 6)
+    affine = AffineMap.in_units(scales).rotated(matrix)
     slopes = 0.1 * rng.normal(size=(3, 6))
-    units = np.abs(affine.linear).max(axis=0) / np.abs(matrix).max(axis=0)
-    affine = AffineMap(affine.row_norm, affine.linear, affine.offset, units)
-    left, without = Support(np.array([99.0] * 5 + [0.0]), np.ones(6), 3.0).averaged(slopes, affine)
+    support = support_of(np.array([99.0] * 5 + [0.0]), scales, norm=3.0)
+    left, without = support.determined(slopes, affine)
     assert without.tolist() == [False] * 5 + [True]
     before, after = slopes @ affine.linear, left @ affine.linear
     np.testing.assert_allclose(after[:, :5], before[:, :5], rtol=1e-6)
     np.testing.assert_allclose(after[:, 5] / before[:, 5], 0.0, atol=1e-9)
+
+
+BLOCK = 99.0 * (np.eye(4) - 0.25)  # of four categories, each row has one: their sum does not vary
+
+
+@pytest.mark.parametrize("noise", [2.0, 4.0])
+def test_the_sum_of_a_block_of_categories_is_dropped_and_differences_are_not(noise):
+    """The sum of the weights could be added to the intercept: no row determines it."""
+    weights = np.array([[3.0, 1.0, 0.0, 2.0]])
+    ones = np.ones(4, dtype=bool)
+    support = support_of(BLOCK, 2.0 * np.ones(4), root=noise * np.eye(4), indicators=ones)
+    left, without = support.determined(weights, diagonal(2.0, 2.0, 2.0, 2.0))
+    np.testing.assert_allclose(left, [[1.5, -0.5, -1.5, 0.5]], atol=1e-9)
+    assert not without.any()
+    numbers = support_of(BLOCK, 2.0 * np.ones(4), root=noise * np.eye(4))
+    assert numbers.determined(weights, diagonal(2.0, 2.0, 2.0, 2.0))[0].tolist() == weights.tolist()
+
+
+def test_a_sum_that_is_clear_of_noise_is_kept():
+    """Of 18 deviations, as far as they are beyond √(6 + 2·ln 2)."""
+    ones = np.ones(4, dtype=bool)
+    support = support_of(BLOCK, 2.0 * np.ones(4), indicators=ones, root=0.5 * np.eye(4))
+    left, _ = support.determined(np.full((1, 4), 4.5), diagonal(2.0, 2.0, 2.0, 2.0))
+    expected = 4.5 * (1 - CLEAR / 18**2)
+    np.testing.assert_allclose(left, np.full((1, 4), expected), rtol=1e-9)
+
+
+def test_directions_need_moments_far_above_the_largest_eigenvalue_of_noise():
+    """Five times √(2·4) deviations: 14.1."""
+    ones = np.ones(4, dtype=bool)
+    for mean, expected in ((14.0, False), (14.3, True)):
+        support = support_of(mean / 0.75 * (np.eye(4) - 0.25), np.ones(4) * 2, indicators=ones)
+        left, _ = support.determined(np.ones((1, 4)), diagonal(2.0, 2.0, 2.0, 2.0))
+        assert (np.abs(left).max() < 1e-9) == expected
 
 
 def test_the_smallest_probability_of_a_mistake_is_the_stated_one():

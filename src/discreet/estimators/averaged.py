@@ -54,8 +54,9 @@ def text(model: Any, number: int, names: Sequence[str] | None = None) -> str:
     more = f" and {found.size - SHOWN:,} more" if found.size > SHOWN else ""
     cells = "1 cell does" if number == 1 else f"{number:,} cells do"
     return (
-        f"{cells} not move these predictions and are scored as the average: at its budget the fit "
-        f"could not tell the weights of their columns from noise ({', '.join(named)}{more})."
+        f"{cells} not move these predictions; their columns are scored as their means. At its "
+        f"budget the fit could not tell the weights of these columns from noise: "
+        f"{', '.join(named)}{more}."
     )
 
 

@@ -500,7 +500,7 @@ class PrivateLinearModel(BaseEstimator):
                     if not found.reason:  # else the fitted weights are better
                         known = {"clip": None, "deviation": None}
                         solution = replace(solution, weights=found.weights, **known)
-                        solution = replace(solution, free_deviations=None)
+                        solution = replace(solution, free_noise=None)
                 made = 0 if method.expansion is None else method.expansion.count
                 solution, without = without_noise(solution, prepared, problem, made)
                 dropped.append(without)

@@ -117,6 +117,7 @@ class Magnitude(Step):
         ours = np.arange(found.size) < found.size - self.known
         dense &= np.isfinite(found) & ours
         constant = counts.max(axis=1) > CONSTANT * curator.n_rows
+        sure = -float(ndtri(FALSE_ALARM / cells.size))
         if norms is None or norms.raw:
             factors, seen = np.ones(found.size), np.isfinite(found) & ours
             varied = seen & ~constant
@@ -134,7 +135,9 @@ class Magnitude(Step):
                 factors = 2.0**-powers if np.ptp(powers) > SAME else factors
             changed = bool((factors != 1.0).any())
             unknown = RowNorms(*3 * (math.inf,), raw=True, dense=dense, in_units=changed)
-            return FittedMagnitude(factors, noisy.deviation), replace(unknown, resolved=seen)
+            indicators = _windows(cells[:, :-1]).max(axis=1) <= sure * 2 * noisy.deviation
+            known = replace(unknown, resolved=seen, indicators=indicators & ours)
+            return FittedMagnitude(factors, noisy.deviation), known
         tails, likely = upper_exponents(counts, noisy.deviation, curator.n_rows, 2 * norms.clip)
         usual = 2.0 ** (counts.argmax(axis=1) + EXPONENTS[0] - 1.0)
         chosen = np.isfinite(tails) & (dense if norms.dense is None else norms.dense)

@@ -49,8 +49,9 @@ class RowNorms:
     subtracted last. ``usual`` is about the median norm of rows, 0 if that is not known. ``sizes``
     are those of columns that `Largest` found, NaN for others; ``in_units`` is True if `Magnitude`
     brought columns to entries of about 1 at most, and ``resolved`` are those whose unit it saw.
-    ``moments`` are the noisy second moments of the columns that `Whiten` was given, over the
-    deviation of their noise. Before anything is known of norms they are infinite.
+    ``indicators`` are columns in which it saw no entry but 0 and ±1. ``moment`` is the noisy second
+    moment of the columns that `Whiten` was given, over the deviation of its noise. Before anything
+    is known of norms they are infinite.
     """
 
     clip: float
@@ -64,7 +65,8 @@ class RowNorms:
     sizes: FloatArray | None = None
     in_units: bool = False
     resolved: NDArray[np.bool_] | None = None
-    moments: FloatArray | None = None
+    indicators: NDArray[np.bool_] | None = None
+    moment: FloatArray | None = None
 
 
 Known = RowNorms | None
@@ -344,7 +346,10 @@ class Radius(Step):
         nearer = min(self.nearer * radius / fitted.radius, 1.0)  # a bound moves R, not this norm
         near = (nearer, nearer, 1.0)
         usual = radius / self.factor / fitted.radius
-        return fitted, RowNorms(*near, dense=norms.dense if norms else None, usual=usual)
+        known = RowNorms(*near, usual=usual)
+        if norms:
+            known = replace(known, dense=norms.dense, indicators=norms.indicators)
+        return fitted, known
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,9 +1,12 @@
-"""Weights of columns that too few rows carry: kept only as far as noise does not explain them.
+"""Weights that no row determined: kept only as far as noise does not explain them.
 
-A category that no row of a table has gets a weight of pure noise, and `Whiten` makes its column
-long: one cell could move a score by 30. Whether rows carry a column is known from the noisy second
-moments that the fit has released, and so is the noise in its weight. Post-processing of released
-and public numbers: nothing here is private.
+A category that no row of a table has gets a weight of pure noise. So does the sum of the weights of
+categories of which every row has one: it could be added to the intercept instead. `Whiten` and
+Newton's steps make such directions long, and one cell of a new row could move its score by 30.
+
+Whether rows vary along a direction is known from the noisy second moment that the fit has released,
+and so is the noise in the weights. Post-processing of released and public numbers: nothing here is
+private.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from numpy.typing import NDArray
 
 from discreet.objectives import Problem
 from discreet.preparation.pipeline import Prepared, unclipped_map
+from discreet.preparation.whitening import FittedWhiten
 from discreet.rows import AffineMap
 from discreet.solvers.base import Solution
 from discreet.validate import FloatArray
@@ -25,85 +29,118 @@ TYPICAL_MOMENT = 10.0
 """Deviations of noise that the mean second moment of the columns must reach. Below it, moments say
 too little about single columns, and weights of common ones would be dropped."""
 
+LARGEST_NOISE = 5.0
+"""The same for directions, over the largest eigenvalue of the noise."""
+
 CLEAR = 6.0
-"""Squared deviations of noise that the second moment or the weight of a column must reach, where
-one cell makes a row as long as a typical one. A column that no row carries passes once in 140."""
+"""Squared deviations of noise that a second moment or a weight must reach, where one cell makes a
+row as long as a typical one. A column that no row carries passes once in 140."""
 
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """Evidence that rows carry the columns of a prepared table.
+    """Evidence that rows vary along the directions of a table.
 
     Parameters
     ----------
-    moments : array of shape (n_features,)
-        Noisy second moment of each column, over the standard deviation of its noise.
-    deviations : array of shape (n_features,)
-        Standard deviation that noise alone gives each weight of prepared rows, if no row carries
-        its column.
+    moment : array of shape (n_features, n_features)
+        Noisy second moment of the features, each times its scale, over the standard deviation of
+        the noise on its diagonal.
+    scales : array of shape (n_features,)
+        Factors from features to the columns of the moment.
+    root : array of shape (n_features, n_features)
+        Noise that weights of prepared rows would have if no row determined them, as a matrix that
+        normal numbers of variance 1 are multiplied by.
     norm : float
-        Root mean square norm of prepared rows.
+        Root mean square norm of rows, both of the columns of the moment and prepared.
+    indicators : array of bool of shape (n_features,)
+        Features that are known to have no entries but 0 and ±1.
     made : int
-        Number of last columns that an expansion made, such as splines. They keep their weights:
+        Number of last features that an expansion made, such as splines. They keep their weights:
         0 is not the average effect of a spline at the end of a column's range.
     """
 
-    moments: FloatArray
-    deviations: FloatArray
+    moment: FloatArray
+    scales: FloatArray
+    root: FloatArray
     norm: float
+    indicators: NDArray[np.bool_]
     made: int = 0
 
-    def averaged(
+    def determined(
         self, slopes: FloatArray, affine: AffineMap
     ) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """Return slopes of prepared rows, (n_models, d), without those that noise explains.
+        """Return slopes of prepared rows, (n_models, d), without what noise explains.
 
-        A column whose weight is dropped is scored as its mean, which ``affine`` takes to 0.
+        A column whose weight is dropped is scored as its mean, which ``affine`` takes to 0;
         ``affine`` maps features to prepared rows. The second result marks the features whose
-        weights were dropped in all models.
-
-        Let r be the norm that a cell of one typical unit has as a prepared row, over that of a
-        typical row: noise moves the score of a row that carries it r times as much. A column with
-        r > 1 is unresolved if its moment is below √(6 + 2·ln r) deviations: the larger the harm,
-        the less likely noise alone resolves a column. Its weight w with noise of deviation s is
-        then multiplied by max(0, 1 − (6 + 2·ln r)·s²/w²).
+        weights were dropped in all models. The rule is in docs/auto.md.
         """
+        moments = np.diag(self.moment)
+        unresolved = np.zeros(moments.size, dtype=bool)
+        if moments.mean() < TYPICAL_MOMENT:
+            return slopes, unresolved
         linear = np.diag(affine.linear) if affine.is_diagonal else affine.linear
-        noise = np.linalg.norm(linear * self.deviations[:, None], axis=0)
-        typical = self.norm * float(np.sqrt(np.mean(np.square(self.deviations))))
-        ratio = np.maximum(noise / affine.units / typical, 1.0)
+        basis = linear / self.scales  # from columns of the moment to prepared rows
+        spread = self.root.T @ basis
+        weights = slopes @ basis
+        own = np.arange(moments.size) < moments.size - self.made
+        noise = np.linalg.norm(spread, axis=0)
+        kept, unresolved = self._kept(weights, noise, moments, self.scales / affine.units)
+        kept = np.where(own, kept, 1.0)
+        left = kept * weights
+        rest = np.flatnonzero(own & ~unresolved & self.indicators)
+        if rest.size and moments[rest].mean() > LARGEST_NOISE * np.sqrt(2 * rest.size):
+            values, vectors = np.linalg.eigh(self.moment[np.ix_(rest, rest)])
+            parts = left[:, rest] @ vectors
+            noise = np.linalg.norm(spread[:, rest] @ vectors, axis=0)
+            shares, _ = self._kept(parts, noise, values, self.norm)
+            left[:, rest] += ((shares - 1) * parts) @ vectors.T
+        dropped = (kept == 0).all(axis=0)
+        if (left == weights).all():
+            return slopes, dropped
+        return slopes + np.linalg.solve(basis.T, (left - weights).T).T, dropped
+
+    def _kept(
+        self, weights: FloatArray, noise: FloatArray, moments: FloatArray, steps: FloatArray | float
+    ) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """Return the share of weights along directions that is kept, and which are unresolved.
+
+        Let r be the noise that a step along a direction adds to a score, over that in the score of
+        a typical row. A direction with r > 1 is unresolved if its moment is below √(6 + 2·ln r)
+        deviations: the larger the harm, the less likely noise alone resolves it.
+        """
+        typical = self.norm * float(np.linalg.norm(self.root)) / np.sqrt(len(self.root))
+        ratio = np.maximum(noise * steps / typical, 1.0)
         clear = CLEAR + 2 * np.log(ratio)
-        own = np.arange(clear.size) < clear.size - self.made
-        unresolved = own & (ratio > 1) & (self.moments < np.sqrt(clear))
-        if not unresolved.any() or self.moments.mean() < TYPICAL_MOMENT:
-            return slopes, np.zeros(unresolved.size, dtype=bool)
-        weights = slopes @ linear
-        explained = clear * noise**2
-        kept = np.clip(1 - explained / np.maximum(np.square(weights), 1e-300), 0.0, 1.0)
-        change = np.where(unresolved, (kept - 1) * weights, 0.0)
-        dropped = unresolved & (kept == 0).all(axis=0)
-        lengths = np.linalg.norm(linear, axis=0)  # units may differ by many powers of two
-        return slopes + np.linalg.solve((linear / lengths).T, (change / lengths).T).T, dropped
+        unresolved = (ratio > 1) & (moments < np.sqrt(clear))
+        kept = np.clip(1 - clear * noise**2 / np.maximum(weights**2, 1e-300), 0.0, 1.0)
+        return np.where(unresolved, kept, 1.0), unresolved
 
 
 def without_noise(
     solution: Solution, prepared: Prepared, problem: Problem, made: int = 0
 ) -> tuple[Solution, NDArray[np.bool_]]:
-    """Return a solution without weights of unresolved columns, and which features that were.
+    """Return a solution without weights that noise explains, and which features lost theirs.
 
-    An expansion made the last ``made`` features.
-
-    Nothing changes where neither the preparation nor the solver measured second moments, or where
-    the solver does not know the noise in its weights.
+    An expansion made the last ``made`` features. Nothing changes where neither the preparation nor
+    the solver measured second moments, or where the solver does not know the noise in its weights.
     """
-    norms = prepared.norms
-    moments = solution.moments if norms is None or norms.moments is None else norms.moments
-    deviations = solution.free_deviations
-    if moments is None or norms is None or deviations is None or not deviations.any():
-        return solution, np.zeros(problem.n_features, dtype=bool)
-    support = Support(moments, deviations, norms.target, made)
+    norms, root, width = prepared.norms, solution.free_noise, problem.n_features
+    moment = solution.moment if norms is None or norms.moment is None else norms.moment
+    if norms is None or moment is None or root is None or not root.any():
+        return solution, np.zeros(width, dtype=bool)
+    before = [step for step in prepared.fitted if not isinstance(step, FittedWhiten)]
+    none = np.zeros(width, dtype=bool)
+    support = Support(
+        moment=moment,
+        scales=unclipped_map(before, width).linear,
+        root=root if root.ndim else float(root) * np.eye(width),
+        norm=norms.target,
+        indicators=none if norms.indicators is None else norms.indicators,
+        made=made,
+    )
     weights = solution.weights.reshape(problem.loss.n_outputs, -1).copy()
-    affine = unclipped_map(prepared.fitted, problem.n_features)
-    slopes, dropped = support.averaged(weights[:, : problem.n_features], affine)
-    weights[:, : problem.n_features] = slopes
+    affine = unclipped_map(prepared.fitted, width)
+    weights[:, :width], dropped = support.determined(weights[:, :width], affine)
     return replace(solution, weights=weights.ravel()), dropped

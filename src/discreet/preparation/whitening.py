@@ -198,7 +198,8 @@ class Scale(Step):
             longer = norms.usual**2 / float(expected.sum()) if norms.usual else 1.0
             weights *= self.norm / math.sqrt(longer * float(np.sum(expected * weights**2)))
         fitted = FittedScale(weights, deviation, norms.clip, norms.raw)
-        return fitted, RowNorms(MARGIN * self.norm, self.norm, self.norm, usual=self.norm)
+        known = RowNorms(MARGIN * self.norm, self.norm, self.norm, usual=self.norm)
+        return fitted, replace(known, indicators=norms.indicators)
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,7 +264,7 @@ class Whiten(Step):
         matrix, ridge = whitening(moment, deviation, norms)
         fitted = FittedWhiten(matrix, ridge, deviation, norms.clip, norms.raw)
         known = RowNorms(MARGIN * norms.target, norms.target, norms.target)
-        return fitted, replace(known, moments=np.diag(moment) / deviation)
+        return fitted, replace(known, moment=moment / deviation, indicators=norms.indicators)
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,9 +54,9 @@ class Solution:
     ``clip`` is the bound that gradients of rows were clipped to, and ``deviation`` the approximate
     standard deviation of the noise in each weight; both are None where they do not apply. ``kept``
     is the share of the weights' change that was kept, where they were shrunk towards their start.
-    ``free_deviations`` are the deviations of the noise that slopes would have if no row carried
-    their column, and ``moments`` the columns' noisy second moments over the deviation of their
-    noise, where the solver knows them.
+    ``free_noise`` is the noise that slopes would have if no row determined them, a deviation or a
+    root of its covariance, and ``moment`` the columns' noisy second moment over the deviation of
+    its noise, where the solver knows them.
     """
 
     weights: FloatArray
@@ -65,8 +65,8 @@ class Solution:
     clip: float | None = None
     deviation: float | None = None
     kept: float = 1.0
-    free_deviations: FloatArray | None = None
-    moments: FloatArray | None = None
+    free_noise: FloatArray | None = None
+    moment: FloatArray | None = None
 
 
 @dataclass(frozen=True)

@@ -215,7 +215,7 @@ class GD(Solver):
             weights=start + kept * (weights - start),
             deviation=deviation * math.sqrt(kept),
             kept=kept,
-            free_deviations=np.full(problem.n_features, kept * free),
+            free_noise=np.array(kept * free),
         )
 
     def _start(

@@ -227,7 +227,7 @@ class Newton(Solver):
                 sampling=shape.slope**2 / problem.n_rows,
             )
             weights, share = moment.shrunk(weights, spectrum, descent)
-            free = share * moment.free_deviations(spectrum, descent)
+            free = share * moment.free_noise(spectrum, descent)
         conditions = (
             "in the second moments, each row with its target is scaled down to norm "
             f"{MOMENT_CLIP * length:.4g}, and a target with a constant 1 to √2",
@@ -241,8 +241,8 @@ class Newton(Solver):
         solution = Solution(weights, record.trace, conditions)
         if not self.shrink:
             return solution
-        moments = np.diag(mean)[: problem.n_features] / deviation
-        return replace(solution, free_deviations=free, moments=moments)
+        size = problem.n_features
+        return replace(solution, free_noise=free, moment=mean[:size, :size] / deviation)
 
     def doubt(self, n_rows: int, n_parameters: int, length: float, budget: Budget) -> float:
         """Return half of the largest eigenvalue of the noise in the second moment; a public number.

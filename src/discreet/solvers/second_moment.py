@@ -199,14 +199,14 @@ class SecondMoment:
         likely = values + min(self.doubt, float(values.mean()))
         return Spectrum(values + self.doubt, likely * (values.sum() / likely.sum()), vectors)
 
-    def free_deviations(self, spectrum: Spectrum, descent: Descent) -> FloatArray:
-        """Return the deviation of the noise in each slope whose column no row carries.
+    def free_noise(self, spectrum: Spectrum, descent: Descent) -> FloatArray:
+        """Return a root of the covariance that noise gives slopes which no row determines.
 
-        The loss then has no curvature along it, so only a ridge pulls the noise back.
+        The loss then has no curvature along them, so only a ridge pulls the noise back.
         """
         flat = spectrum._replace(likely=np.zeros_like(spectrum.likely))
         variances = descent._replace(sampling=0.0).variances(flat)
-        return np.asarray(np.sqrt(np.square(spectrum.vectors) @ variances))
+        return np.asarray(spectrum.vectors * np.sqrt(variances))
 
     def shrunk(
         self, weights: FloatArray, spectrum: Spectrum, descent: Descent
