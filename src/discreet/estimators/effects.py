@@ -347,14 +347,14 @@ def _footer(model: Any, models: Sequence[Coefficients]) -> tuple[str, ...]:
     ]
     if model.covariances_:
         lines.append(
-            "Standard errors hold sampling error and privacy noise; 'noise' is the share of the "
-            "latter in the variance ('bias', where shown, that of a bound on what columns too rare "
-            "to be determined do to the others). No penalty, and gradients are not clipped: in the "
-            "score equations rows of large norm have less weight, which leaves the estimate where "
-            "it is."
+            "Standard errors include sampling error and privacy noise. 'noise' is the share of the "
+            "noise in the variance; 'bias', where it is shown, is the share of a bound on the "
+            "effect of columns that are too rare to be determined. There is no penalty, and "
+            "gradients are not clipped: rows of large norm have less weight in the score "
+            "equations, which does not bias the estimate of a correctly specified model."
         )
         lines.append(
-            f"Conditions: independent {plural}, a linear predictor that is right"
+            f"Conditions: independent {plural}, a correctly specified model"
             + "".join(f", {need}" for need in model._errors_need)
             + ", and n large enough for normal approximations. See docs/inference.md."
         )
