@@ -1,7 +1,10 @@
 """tools/mutate.py on a planted package: weak tests leave survivors, strong ones catch them."""
 
 import importlib.util
+import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -137,6 +140,25 @@ def test_time_limits(planted, capsys):
 
 
 @pytest.mark.process
+def test_a_run_that_is_ended_leaves_no_test_and_no_copy(planted, tmp_path, tmp_path_factory):
+    root = planted(f"import os, time\nfrom pathlib import Path\ndef test():\n"
+                   f"    Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid()))\n"
+                   "    time.sleep(60)\n")  # fmt: skip
+    copies = tmp_path_factory.mktemp("copies")
+    command = [sys.executable, ROOT / "tools" / "mutate.py", "--root", root, "--paths", "src"]
+    started = subprocess.Popen(command, env=os.environ | {"TMPDIR": str(copies)})
+    written = tmp_path / "pid"
+    end = time.monotonic() + 60
+    while not (written.exists() and written.read_text()) and time.monotonic() < end:
+        time.sleep(0.05)
+    started.terminate()
+    assert started.wait(30) == 143
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(written.read_text()), 0)
+    assert list(copies.iterdir()) == []
+
+
+@pytest.mark.process
 def test_tests_that_fail_or_read_another_copy_are_refused(planted, capsys):
     root = planted(STRONG + "\ndef test_bad():\n    assert False\n")
     with pytest.raises(SystemExit) as ended:
@@ -148,6 +170,11 @@ def test_tests_that_fail_or_read_another_copy_are_refused(planted, capsys):
         mutate.run(root, found(root)[:1], minutes=5)
     assert ended.value.code == 2
     assert "another copy" in capsys.readouterr().out
+
+
+def test_a_copy_inside_the_checkout_is_refused(planted, tmp_path):
+    with pytest.raises(SystemExit, match="TMPDIR"):
+        mutate.Checkout(planted(WEAK), tmp_path / "inside")
 
 
 def test_the_draw_is_reproducible_without_repeats_and_of_all_kinds(planted):

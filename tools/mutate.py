@@ -243,6 +243,8 @@ class Checkout:
     def __init__(self, root: Path, folder: Path) -> None:
         self.root = folder / "checkout"
         self.kernels = folder / "kernels"
+        if folder.resolve().is_relative_to(root.resolve()):
+            raise SystemExit(f"{folder} is inside the checkout. Set TMPDIR to a folder outside it.")
         shutil.copytree(root, self.root, ignore=LEFT_OUT, symlinks=True)
 
     def write(self, file: str, source: bytes) -> None:
@@ -274,10 +276,12 @@ class Checkout:
         )
         try:
             output, _ = started.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
+        except BaseException as error:  # also an interruption: no test may be left running
             os.killpg(started.pid, signal.SIGKILL)  # the session that was started here
             started.communicate()
-            return "timed out", ""
+            if isinstance(error, subprocess.TimeoutExpired):
+                return "timed out", ""
+            raise
         if started.returncode == 0:
             return "passed", ""
         failed = re.search(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
@@ -410,4 +414,5 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends the tests, removes the copy
     sys.exit(main())
