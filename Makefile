@@ -4,7 +4,7 @@ BIN := .venv/bin
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 .PHONY: help demo test test-process test-spark test-bench lint check-slow check-ledger bench \
-	bench-speed bench-guard bench-guard-update docs lock release nightly clean
+	bench-speed bench-guard bench-guard-update docs lock release nightly mutate clean
 
 help:
 	@echo "make demo         train private models on generated data and show what the budget bought"
@@ -22,6 +22,7 @@ help:
 	@echo "make lock         write requirements.lock: versions and hashes of all dependencies"
 	@echo "make release      build, check, materials and checksums in out/release (REPOSITORY=https://…)"
 	@echo "make nightly      what is too long for a test, in small forms (hours; tools/commands.toml)"
+	@echo "make mutate       break trusted code on purpose and see whether its tests fail (half an hour)"
 	@echo "make docs         build the documentation into out/docs: runs all tutorials, checks all links"
 
 .venv/bin/python:
@@ -116,6 +117,9 @@ release: .venv/.release
 
 nightly: .venv/.developer .venv/.docs .venv/.release
 	OMP_NUM_THREADS=1 $(BIN)/python tools/nightly.py
+
+mutate: .venv/.developer
+	$(BIN)/python tools/mutate.py
 
 docs: .venv/.docs
 	rm -rf docs/generated out/docs

@@ -32,6 +32,24 @@ def test_gaussian_cost_and_scale_by_hand():
     assert gaussian.loss.epsilon == math.inf
 
 
+@pytest.mark.parametrize("uses", [1, 3, 7, 1000])
+def test_shared_totals_are_kept_in_exact_sums_and_nearly_used(uses):
+    """A filter adds up rational numbers: one unit of rounding too much would be refused."""
+    for total in (1e-9, 0.01, 0.1, 1 / 3, 0.7, 2.0, 123.456):
+        one = Gaussian.sharing(total, uses)
+        spent = uses * Fraction(one.loss.mu) ** 2
+        assert spent <= Fraction(total)
+        assert spent >= Fraction(total) * (1 - Fraction(1, 10**11))
+
+
+@pytest.mark.parametrize("total", [1e-6, 0.01, 1 / 3, 2.0])
+def test_a_selection_keeps_its_share_and_nearly_uses_it(total):
+    one = ExponentialMechanism.sharing(total)
+    assert not one.monotone
+    spent = Fraction(one.loss.mu) ** 2
+    assert Fraction(total) * (1 - Fraction(1, 10**6)) <= spent <= Fraction(total)
+
+
 def test_selection_costs_by_hand():
     # At ε = 0.1: Gumbel ε²/8 = 0.00125; exponential noise ε·tanh(ε/2) = 0.00499584 < ε²/2.
     assert ExponentialMechanism(0.1, monotone=True).loss.rho == pytest.approx(0.00125)

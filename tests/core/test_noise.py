@@ -19,7 +19,7 @@ from scipy import stats
 
 from discreet.core import quantiles
 from discreet.core.bits import SeededBits
-from discreet.core.noise import Noise, from_grid, grid_exponent, on_grid
+from discreet.core.noise import Noise, _VectorReach, from_grid, grid_exponent, on_grid
 
 ALPHA = 1e-8
 IDEAL = {
@@ -694,3 +694,32 @@ def test_bad_grid_arguments():
             grid_exponent(1.0, magnitude)
     with pytest.raises(ValueError, match="scale must be a finite number"):
         grid_exponent(0.0, 1.0)
+
+
+def test_the_bound_of_a_coordinate_of_vector_noise_by_hand():
+    """noise.md: 1.01·(|u|·A + L·(e + |u|·E)/n); each of the three terms counts."""
+    reach = _VectorReach(
+        norm=4.0, length=10.0, normal_error=0.001, normal_errors=0.002, length_error=0.004
+    )
+    for unit in (0.0, 0.5, 1.0):
+        stated = 1.01 * (unit * 0.004 + 10.0 * (0.001 + unit * 0.002) / 4.0)
+        assert reach.of(unit) == pytest.approx(stated, rel=1e-12)
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_the_bound_of_vector_noise_covers_errors_that_add_up(sign):
+    """Gaussians and the length are off by all that is allowed, in the worst direction."""
+    normals = np.array([3.0, 4.0, 12.0])
+    length, length_error = 20.0, 1e-4
+    errors = np.array([1e-4, 1e-4, 1e-4])
+    norm = np.linalg.norm(normals)
+    reach = _VectorReach(norm, length, errors.max(), np.linalg.norm(errors), length_error)
+    assert reach.valid
+    worst = np.zeros(3)
+    for moves in itertools.product((-1.0, 0.0, 1.0), repeat=3):
+        moved = normals + errors * moves
+        ideal = (length + sign * length_error) * moved / np.linalg.norm(moved)
+        worst = np.maximum(worst, np.abs(ideal - length * normals / norm))
+    stated = np.array([reach.of(unit) for unit in normals / norm])
+    assert (worst <= stated).all()
+    assert (stated <= 4 * worst).all()

@@ -13,6 +13,7 @@ from discreet.core.noise import Noise
 from discreet.core.ranges import (
     cell_counts,
     edges,
+    norm_candidates,
     select_bounds_from_counts,
     tail_share,
 )
@@ -285,3 +286,19 @@ def test_weights_are_scored_in_units_of_rows():
         (scores, exact), (others, rounded) = mechanism.seen[first], mechanism.seen[second]
         assert np.array_equal(scores, others)
         assert (exact, rounded) == (1.0, 1.0 + 301 * 2.0**-49)
+
+
+def test_candidates_for_norms_by_hand():
+    """preparation.md: 2^(j/16) within 2^±20 and powers of 2 beyond, times 1 + 2^-16."""
+    exponents = [*range(-64, -20), *(j / 16 for j in range(-320, 321)), *range(21, 65)]
+    expected = [2.0**exponent * 65537 / 65536 for exponent in exponents]
+    np.testing.assert_allclose(norm_candidates(), expected, rtol=1e-14)
+    assert not norm_candidates().flags.writeable
+    single = np.linalg.norm(np.full(100, 0.1, dtype=np.float32).astype(float))
+    assert 1.0 < single <= norm_candidates()[44 + 320]  # the candidate at 1
+
+
+def test_candidates_for_norms_end_at_a_public_bound():
+    assert norm_candidates(1.0)[-1] == norm_candidates()[44 + 319]
+    assert norm_candidates(1.1)[-1] == pytest.approx(2 ** (2 / 16) * (1 + 2.0**-16), rel=1e-12)
+    assert norm_candidates(1e-30).tolist() == norm_candidates()[:1].tolist()

@@ -52,14 +52,6 @@ def test_python_blocks_run_in_order(page, given, tmp_path, monkeypatch):
             exec(compile(code, page, "exec"), given)
 
 
-def test_the_readme_is_an_introduction():
-    lines = (ROOT / "README.md").read_text("utf-8").splitlines()
-    assert len(lines) <= 150
-    assert [line.split()[:2] for line in lines[2:4]] == [["make", "demo"], ["make", "test"]]
-    tuning = "\n".join(lines).split("## Private tuning\n")[1].split("\n## ")[0]
-    assert len(tuning.strip().splitlines()) <= 12
-
-
 def anchors(path):
     """Return the anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", prose(path), re.MULTILINE)

@@ -80,9 +80,8 @@ def test_the_api_reference_lists_nothing_twice():
 
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.name)
-def test_tutorials_are_short_and_link_to_pages(path):
+def test_tutorials_link_to_pages_and_fix_no_noise(path):
     text = path.read_text("utf-8")
-    assert 60 <= len(text.splitlines()) <= 160
     for name in re.findall(r":doc:`/([\w/-]+)`", text):
         assert (DOCS / f"{name}.md").exists(), name
     assert not re.search(r"random_state|seed\(", re.sub(r"``.*?``", "", text))  # no fixed noise
