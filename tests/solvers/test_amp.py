@@ -119,9 +119,10 @@ def test_after_a_preparation_everything_together_keeps_the_budget(solver):
     problem = Problem(LOGISTIC, L2(), rows.n_rows, rows.n_features, row_norm=1.0)
     account = Account(ADD)
     models = account.reserve([("centre", 0.05)], solver.composes)
-    assert solver.plan(problem, models).spends == models
+    plan = solver.plan(problem, models)
+    assert plan.spends == models
     before = account.open_reserved(0).total
-    solver.solve(problem, Curator(rows, account, Noise(SeededBits(0))), models)
+    solver.solve(problem, Curator(rows, account, Noise(SeededBits(0))), plan)
     (use,) = account.guarantee(secure=False).mechanisms
     delta = Profile.gaussian(before).then(use.mechanism.profile).delta(0.1)
     assert delta <= 1e-6

@@ -455,7 +455,8 @@ class PrivateLinearModel(BaseEstimator):
                 method.steps, self.data_norm, needed=method.solver.needs_row_bound
             ),
         )
-        spends = method.solver.plan(problem, method.models, n_models).spends
+        planned, plan = problem, method.solver.plan(problem, method.models, n_models)
+        spends = plan.spends
         public = (*public, *self._warn(settings.budget, people))
         earlier_fits = next(FITS) if self.counted_before is None else self.counted_before
         whole = settings.budget if method.mechanisms else spends
@@ -482,6 +483,8 @@ class PrivateLinearModel(BaseEstimator):
                 opened = self._open_inference(method, X, y, rules, prepared, account, noises)
                 rows, solved = prepared.sampled_rows(problem)
                 size = None if prepared.sample is None else prepared.size
+            if solved is not planned:  # its size was measured, or that of a sample was drawn
+                plan = method.solver.plan(solved, method.models, n_models)
             for model, stream in enumerate(bits.spawn(n_models)):
                 # made when needed: targets of many classes would outgrow a narrow table
                 rule = rules[model]
@@ -491,7 +494,7 @@ class PrivateLinearModel(BaseEstimator):
                     part = rows if model == 0 else rows.with_targets(rule(y))
                 curator = Curator(part, account, Noise(stream), Fraction(1, n_models), size)
                 progress = partial(_report, watching, model) if watching else None
-                solution = method.solver.solve(solved, curator, method.models, progress)
+                solution = method.solver.solve(solved, curator, plan, progress)
                 if opened:
                     uneven = not people.even or by_class is not None or people.grouped
                     about: Any = {"weighted": uneven, "mapped": prepared.start is not None}
