@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
+from discreet.accounting.composition import divide
 from discreet.accounting.conversions import epsilon_from_mu, mu_from_epsilon
 from discreet.accounting.objective_perturbation import profile
 from discreet.accounting.profiles import Profile
@@ -118,7 +119,7 @@ def test_after_a_preparation_everything_together_keeps_the_budget(solver):
     rows = as_rows(X, y, row_norm=1.0)
     problem = Problem(LOGISTIC, L2(), rows.n_rows, rows.n_features, row_norm=1.0)
     account = Account(ADD)
-    models = account.reserve([("centre", 0.05)], solver.composes)
+    models = account.reserve(divide(account.budget, [("centre", 0.05)], solver.composes))
     plan = solver.plan(problem, models)
     assert plan.spends == models
     before = account.open_reserved(0).total
