@@ -40,9 +40,9 @@ def test_budgets_under_different_relations_are_different():
     assert add != replace
     assert len({add, replace, Budget(1.0, 1e-6, "add_remove")}) == 2
     for budget in (add, replace):
-        models = composition.divide(budget, Fraction(1, 4), ["zcdp"]).models
+        models = composition.divide(budget, [("centre", Fraction(1, 4))], ["zcdp"]).models
         assert models.relation is budget.relation
-        rest = composition.divide(budget, Fraction(1, 4), ["profile"]).models
+        rest = composition.divide(budget, [("centre", Fraction(1, 4))], ["profile"]).models
         assert rest.relation is rest.whole.relation is budget.relation
 
 

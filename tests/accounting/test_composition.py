@@ -81,14 +81,14 @@ def test_the_formula_by_integrating_the_product_of_both_densities():
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_zcdp_and_gdp_are_divided_as_sums(budget, share):
-    division = divide(budget, share, ["zcdp"])
+    division = divide(budget, [("centre", share)], ["zcdp"])
     whole = Fraction(budget.to_zcdp().rho)
     assert division.total == share * whole
     for conversion in ("tight", "published"):
         rest = Fraction(division.models.to_zcdp(conversion).rho)
         assert rest <= (1 - share) * whole
     assert division.models.to_zcdp().rho >= float((1 - share) * whole) * (1 - 1e-9)
-    division = divide(budget, share, ["gdp"])
+    division = divide(budget, [("centre", share)], ["gdp"])
     whole = Fraction(budget.to_gdp().mu) ** 2
     assert division.total == share * whole
     rest = Fraction(division.models.to_gdp().mu) ** 2
@@ -104,7 +104,7 @@ def test_zcdp_and_gdp_are_divided_as_sums(budget, share):
 def test_other_divisions_keep_the_budget_in_every_measure_and_leave_about_the_rest(
     budget, share, measures
 ):
-    division = divide(budget, share, measures)
+    division = divide(budget, [("centre", share)], measures)
     models = division.models
     mu = math.sqrt(division.total) * (1 + 1e-15)
     own = models.delta if "approximate" in measures else 0.0
@@ -123,7 +123,7 @@ def test_other_divisions_keep_the_budget_in_every_measure_and_leave_about_the_re
 
 def test_pure_budgets_are_divided_exactly():
     budget = Budget(0.7, 0.0, "replace_one")
-    division = divide(budget, Fraction(0.3), ["zcdp"])
+    division = divide(budget, [("centre", Fraction(0.3))], ["zcdp"])
     assert (division.measure, division.measures) == ("pure", ("pure",))
     assert division.total + Fraction(division.models.epsilon) <= Fraction(0.7)
     assert division.models == replace(budget, epsilon=division.models.epsilon)
@@ -133,7 +133,7 @@ def test_pure_budgets_are_divided_exactly():
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_profiles_leave_the_rest_of_the_squares(budget, share):
-    division = divide(budget, share, ["profile"])
+    division = divide(budget, [("centre", share)], ["profile"])
     whole = Fraction(budget.to_gdp().mu) ** 2
     assert (division.measure, division.total) == ("gdp", share * whole)
     models = division.models
@@ -146,20 +146,91 @@ def test_profiles_leave_the_rest_of_the_squares(budget, share):
 
 def test_a_profile_stands_alone():
     with pytest.raises(PrivacyError, match="profile"):
-        divide(BUDGETS[0], Fraction(1, 2), ["profile", "gdp"])
+        divide(BUDGETS[0], [("centre", Fraction(1, 2))], ["profile", "gdp"])
 
 
 @pytest.mark.parametrize("share", [0, 1, Fraction(3, 2), -1])
 def test_a_division_leaves_something_to_both(share):
     with pytest.raises(ValueError, match="less than 1"):
-        divide(BUDGETS[0], share, ["zcdp"])
+        divide(BUDGETS[0], [("centre", share)], ["zcdp"])
     with pytest.raises(PrivacyError, match="no measure"):
-        divide(BUDGETS[0], Fraction(1, 2), [])
+        divide(BUDGETS[0], [("centre", Fraction(1, 2))], [])
+
+
+PARTS = [("bounds", 0.1), ("centre", 0.2)]
+PURE = Budget(0.7, 0.0, "replace_one")
+MEASURES = [["zcdp"], ["gdp"], ["pure", "zcdp", "gdp"], ["approximate"], ["profile"]]
+
+
+@pytest.mark.parametrize("budget", [*BUDGETS, PURE])
+@pytest.mark.parametrize("measures", MEASURES)
+def test_the_filters_of_parts_have_what_the_division_says(budget, measures):
+    division = divide(budget, PARTS, measures)
+    assert division.share == Fraction(0.1) + Fraction(0.2)
+    account = Account(budget)
+    assert account.reserve(division) is account.models is division.models
+    filters = [account.open_reserved(part) for part in range(2)]
+    assert [each.measure for each in filters] == [division.measure] * 2
+    assert [each.total for each in filters] == [division.total_of(0), division.total_of(1)]
+    assert sum(each.total for each in filters) == division.total
+    assert filters[1].total / filters[0].total == Fraction(0.2) / Fraction(0.1)
+
+
+def more(budget):
+    return replace(budget, epsilon=1.001 * budget.epsilon)
+
+
+@pytest.mark.parametrize("budget", [*BUDGETS, PURE])
+@pytest.mark.parametrize("measures", MEASURES)
+@pytest.mark.parametrize(
+    "forged",
+    [
+        lambda division: replace(division, total=2 * division.total),
+        lambda division: replace(division, models=more(division.models)),
+        lambda division: replace(division, models=division.whole),
+        lambda division: replace(division, measures=()),
+        lambda division: replace(division, parts=(("bounds", Fraction(-1, 10)), ("centre", 0.3))),
+        lambda division: replace(division, parts=()),
+        lambda division: replace(division, models=replace(division.models, relation="add_remove")),
+    ],
+    ids=["total", "models", "whole", "measures", "negative", "nothing", "relation"],
+)
+def test_a_forged_division_is_refused_before_anything_is_opened(budget, measures, forged):
+    budget = replace(budget, relation="replace_one")
+    ledger = Ledger().create("rows", relation="replace_one")
+    account = Account(budget, ledger)
+    division = forged(divide(budget, PARTS, measures))
+    with pytest.raises(PrivacyError, match="not sound"):
+        account.reserve(division)
+    with pytest.raises(PrivacyError, match="was reserved"):
+        account.open_reserved(0)
+    assert account.models == budget
+    assert ledger.entries == 0
+
+
+def test_a_remainder_says_what_was_spent_before():
+    division = divide(BUDGETS[1], PARTS, ["profile"])
+    rest = division.models
+    for before, whole in ((rest.before / 2, rest.whole), (rest.before, more(rest.whole))):
+        models = Remainder(rest.epsilon, rest.delta, rest.relation, whole=whole, before=before)
+        with pytest.raises(PrivacyError, match="not sound"):
+            replace(division, models=models).verify()
+
+
+@pytest.mark.parametrize(
+    "other", [more(BUDGETS[1]), replace(BUDGETS[1], relation="add_remove"), BUDGETS[0]]
+)
+def test_a_division_of_another_budget_is_refused(other):
+    account = Account(BUDGETS[1])
+    with pytest.raises(PrivacyError, match="the account holds"):
+        account.reserve(divide(other, PARTS, ["gdp"]))
+    with pytest.raises(PrivacyError, match="was reserved"):
+        account.open_reserved(0)
 
 
 def test_models_are_held_to_their_measure():
     account = Account(BUDGETS[1])
-    models = account.reserve([("centre", 0.1)], ["zcdp"])
+    models = account.reserve(divide(account.budget, [("centre", 0.1)], ["zcdp"]))
     assert account.models == models != account.budget
     for measure in ("gdp", "approximate", "pure"):
         with pytest.raises(PrivacyError, match="composes"):
@@ -177,7 +248,7 @@ def test_a_plan_is_checked_against_what_is_left():
     while step.epsilon(2 * count, budget.delta) <= budget.epsilon:
         count *= 2
     account = Account(budget)
-    account.reserve([("whiten", 0.99)], ["approximate"])
+    account.reserve(divide(account.budget, [("whiten", 0.99)], ["approximate"]))
     with pytest.raises(BudgetExceeded, match="budget is"):
         account.open_plan(step, count)
     Account(budget).open_plan(step, count)
@@ -187,9 +258,9 @@ def test_a_budget_is_divided_once_and_parts_are_opened_once_before_the_models():
     account = Account(BUDGETS[1])
     with pytest.raises(PrivacyError, match="was reserved"):
         account.open_reserved(0)
-    account.reserve([("bounds", 0.1), ("centre", 0.2)], ["zcdp"])
+    account.reserve(divide(account.budget, [("bounds", 0.1), ("centre", 0.2)], ["zcdp"]))
     with pytest.raises(PrivacyError, match="once"):
-        account.reserve([("bounds", 0.1)], ["zcdp"])
+        account.reserve(divide(account.budget, [("bounds", 0.1)], ["zcdp"]))
     with pytest.raises(PrivacyError, match="already"):
         account.forfeit()
     first = account.open_reserved(0)
@@ -203,14 +274,14 @@ def test_a_budget_is_divided_once_and_parts_are_opened_once_before_the_models():
     opened = Account(BUDGETS[1])
     opened.open("zcdp")
     with pytest.raises(PrivacyError, match="before any part"):
-        opened.reserve([("centre", 0.1)], ["zcdp"])
+        opened.reserve(divide(opened.budget, [("centre", 0.1)], ["zcdp"]))
     with pytest.raises(ValueError, match="greater than 0"):
-        Account(BUDGETS[1]).reserve([("centre", 0.0)], ["zcdp"])
+        divide(BUDGETS[1], [("bounds", 0.1), ("centre", 0.0)], ["zcdp"])
 
 
 def test_the_guarantee_states_all_parts():
     account = Account(BUDGETS[1])
-    account.reserve([("bounds", 0.1), ("centre", 0.2)], ["zcdp"])
+    account.reserve(divide(account.budget, [("bounds", 0.1), ("centre", 0.2)], ["zcdp"]))
     bounds, centre = account.open_reserved(0), account.open_reserved(1)
     bounds.charge(ExponentialMechanism(0.01, monotone=False), 2)
     centre.charge(Gaussian.from_rho(float(centre.total) * 0.999))
@@ -237,7 +308,7 @@ def test_the_guarantee_states_all_parts():
 )
 def test_the_stated_measure_covers_the_preparation(measures, opened, stated):
     account = Account(BUDGETS[1])
-    account.reserve([("centre", 0.2)], measures)
+    account.reserve(divide(account.budget, [("centre", 0.2)], measures))
     assert account.open_reserved(0).measure == "gdp"
     account.open(opened)
     guarantee = account.guarantee(secure=True)
@@ -252,7 +323,7 @@ def test_the_stated_measure_covers_the_preparation(measures, opened, stated):
 def test_a_ledger_is_charged_once_for_all_of_it(measures):
     ledger = Ledger().create("rows", relation="replace_one")
     account = Account(BUDGETS[1], ledger)
-    account.reserve([("bounds", 0.1), ("centre", 0.2)], measures)
+    account.reserve(divide(account.budget, [("bounds", 0.1), ("centre", 0.2)], measures))
     assert ledger.entries == 0
     account.open_reserved(0)
     assert ledger.entries == 1
@@ -276,7 +347,7 @@ def test_a_ledger_is_charged_once_for_all_of_it(measures):
 )
 def test_a_ledger_is_charged_for_the_costliest_measure_that_models_may_open(budget, measures):
     """It is charged before they choose: ε-DP is ε²/2-zCDP, μ-GDP is μ²/2-zCDP."""
-    division = divide(budget, Fraction(1, 10), measures)
+    division = divide(budget, [("centre", Fraction(1, 10))], measures)
     models = division.models
     costs = {
         "pure": Fraction(models.epsilon) ** 2 / 2,
@@ -291,23 +362,27 @@ def test_a_ledger_is_charged_for_the_costliest_measure_that_models_may_open(budg
 
 def test_a_ledger_is_charged_for_both_parts_of_a_division():
     pure = Budget(0.7, 0.0, "replace_one")
-    assert divide(pure, Fraction(1, 5), ["pure"]).charge() == ("pure", Fraction(0.7), 0)
+    assert divide(pure, [("centre", Fraction(1, 5))], ["pure"]).charge() == (
+        "pure",
+        Fraction(0.7),
+        0,
+    )
     for budget in BUDGETS:
-        division = divide(budget, Fraction(1, 5), ["gdp"])
+        division = divide(budget, [("centre", Fraction(1, 5))], ["gdp"])
         models = Fraction(division.models.to_gdp().mu) ** 2
         assert division.charge() == ("gdp", division.total + models, 0)
-        division = divide(budget, Fraction(1, 5), ["zcdp"])
+        division = divide(budget, [("centre", Fraction(1, 5))], ["zcdp"])
         models = Fraction(division.models.to_zcdp().rho)
         assert division.charge() == ("zcdp", division.total + models, 0)
         whole = ("approximate", Fraction(budget.epsilon), Fraction(budget.delta))
         for measures in (["approximate"], ["approximate", "zcdp"], ["profile"]):
-            assert divide(budget, Fraction(1, 5), measures).charge() == whole
+            assert divide(budget, [("centre", Fraction(1, 5))], measures).charge() == whole
 
 
 def test_the_stated_total_is_that_of_both_parts_in_one_measure():
     """A preparation of total μ² is μ²/2-zCDP; the share is one of what adds up."""
     budget, models = BUDGETS[1], Fraction(1, 1000)
-    division = divide(budget, Fraction(1, 5), ["pure", "zcdp", "gdp"])
+    division = divide(budget, [("centre", Fraction(1, 5))], ["pure", "zcdp", "gdp"])
     own = division.total
     assert division.stated("gdp", models) == ("gdp", own + models, own / (own + models))
     half = own / 2
@@ -317,14 +392,16 @@ def test_the_stated_total_is_that_of_both_parts_in_one_measure():
 
 def test_models_that_do_not_fit_are_refused_whatever_they_compose_in():
     for measure in ("zcdp", "gdp", "pure", "approximate"):
-        division = divide(BUDGETS[1], Fraction(1, 5), [measure])
+        division = divide(BUDGETS[1], [("centre", Fraction(1, 5))], [measure])
         whole = division.models.total(measure)
         division.check(measure, whole)
         for too_much in (whole * Fraction(101, 100), 10 * whole):
             with pytest.raises(PrivacyError, match="exceed"):
                 division.check(measure, too_much)
     # a preparation that composes in zCDP is not known to be Gaussian DP
-    division = replace(divide(BUDGETS[1], Fraction(1, 5), ["zcdp"]), measures=("zcdp", "gdp"))
+    division = replace(
+        divide(BUDGETS[1], [("centre", Fraction(1, 5))], ["zcdp"]), measures=("zcdp", "gdp")
+    )
     with pytest.raises(PrivacyError, match="exceed"):
         division.check("gdp", Fraction(1, 10**9))
 
@@ -332,7 +409,7 @@ def test_models_that_do_not_fit_are_refused_whatever_they_compose_in():
 def test_a_ledger_that_refuses_stops_the_preparation():
     ledger = Ledger().create("rows", limit=Budget(0.5, 1e-6, "replace_one"))
     account = Account(BUDGETS[1], ledger)
-    account.reserve([("centre", 0.1)], ["zcdp"])
+    account.reserve(divide(account.budget, [("centre", 0.1)], ["zcdp"]))
     with pytest.raises(BudgetExceeded):
         account.open_reserved(0)
     assert ledger.entries == 0
@@ -353,7 +430,9 @@ def minimum(budget, before, releases=1, more=1.0, cost=0.02, output=0.01):
 def test_the_account_composes_a_plan_with_the_preparation(budget, releases):
     def prepared():
         account = Account(budget)
-        models = account.reserve([("centre", 0.05), ("whiten", 0.15)], ["profile"])
+        models = account.reserve(
+            divide(account.budget, [("centre", 0.05), ("whiten", 0.15)], ["profile"])
+        )
         assert account.open_reserved(0).measure == account.open_reserved(1).measure == "gdp"
         return account, models
 
@@ -390,7 +469,7 @@ def test_the_composed_delta_by_hand():
     # add/remove, one corner: H_√(s² + μ_p² + μ_o²)(ε − c) + ½·H_√(μ_p² + μ_o²)(ε − c) = δ
     budget = BUDGETS[1]
     budget = replace(budget, relation="add_remove")
-    models = divide(budget, Fraction(1, 5), ["profile"]).models
+    models = divide(budget, [("centre", Fraction(1, 5))], ["profile"]).models
     found = minimum(budget, models.before)
     rest = float(models.before) + found.output_mu**2
     left = budget.epsilon - found.curvature_cost
@@ -398,7 +477,7 @@ def test_the_composed_delta_by_hand():
     delta += 0.5 * delta_from_mu(math.sqrt(rest), left)
     assert delta == pytest.approx(budget.delta, rel=1e-6)
     # Far more noise was needed when only an (ε', δ') was known: see the general division.
-    worst = divide(budget, Fraction(1, 5), ["approximate"])
+    worst = divide(budget, [("centre", Fraction(1, 5))], ["approximate"])
     assert float(worst.total) < 0.3 * float(models.before)
     assert worst.models.to_gdp().mu < found.noise_ratio
 
@@ -406,7 +485,7 @@ def test_the_composed_delta_by_hand():
 def test_models_with_a_profile_are_held_to_it():
     budget = BUDGETS[1]
     account = Account(budget)
-    models = account.reserve([("centre", 0.2)], ["profile"])
+    models = account.reserve(divide(account.budget, [("centre", 0.2)], ["profile"]))
     for measure in ("gdp", "zcdp", "approximate", "pure"):
         with pytest.raises(PrivacyError, match="composes"):
             account.open(measure)
@@ -428,7 +507,7 @@ def test_models_with_a_profile_are_held_to_it():
         account.open_reserved(0)
     # other divisions do not take such a plan: of it no single (ε', δ') was fixed
     divided = Account(budget)
-    divided.reserve([("centre", 0.2)], ["approximate"])
+    divided.reserve(divide(divided.budget, [("centre", 0.2)], ["approximate"]))
     with pytest.raises(PrivacyError, match="composes"):
         divided.open_plan(fits, 1)
     with pytest.raises(ValueError, match="measure must be"):
@@ -437,7 +516,9 @@ def test_models_with_a_profile_are_held_to_it():
 
 def test_pure_budgets_take_no_profile():
     account = Account(Budget(1.0, 0.0, "replace_one"))
-    assert not isinstance(account.reserve([("centre", 0.2)], ["profile"]), Remainder)
+    assert not isinstance(
+        account.reserve(divide(account.budget, [("centre", 0.2)], ["profile"])), Remainder
+    )
     with pytest.raises(PrivacyError, match="composes"):
         account.open_plan(minimum(BUDGETS[1], 0.0), 1)
     with pytest.raises(BudgetExceeded):
@@ -447,7 +528,7 @@ def test_pure_budgets_take_no_profile():
 def test_a_ledger_counts_a_composed_fit_as_a_whole():
     ledger = Ledger().create("rows", relation="replace_one")
     account = Account(BUDGETS[1], ledger)
-    models = account.reserve([("centre", 0.2)], ["profile"])
+    models = account.reserve(divide(account.budget, [("centre", 0.2)], ["profile"]))
     account.open_reserved(0)
     account.open_plan(minimum(BUDGETS[1], models.before), 1)
     assert ledger.entries == 1
@@ -479,7 +560,7 @@ def test_an_attack_on_a_gaussian_and_a_minimum_together(relation, noise):
     With 0.4 of the noise on the minimum the attack must find more than was promised.
     """
     budget = Budget(1.0, 1e-2, relation)
-    models = divide(budget, Fraction(3, 10), ["profile"]).models
+    models = divide(budget, [("centre", Fraction(3, 10))], ["profile"]).models
     slope, ridge, count = 1.0, 40.0, 200_000
     cost, changed = math.log1p(5.0 / ridge), 2 if relation == "replace_one" else 1
     facts = {"curvature_cost": cost, "corners": 1, "relation": Relation(relation)}

@@ -318,7 +318,8 @@ def fit_of(setting, tables):
     rows = as_rows(wide, np.concatenate([y for _, y in tables]), fit_intercept=False, row_norm=1.0)
     (stream,) = setting.bits.spawn(1)
     curator = Curator(rows, Account(setting.budget), Noise(stream), n_rows=problem.n_rows)
-    return solver.solve(problem, curator, setting.budget).weights.reshape(copies, -1)
+    plan = solver.plan(problem, setting.budget)
+    return solver.solve(problem, curator, plan).weights.reshape(copies, -1)
 
 
 @pytest.mark.parametrize("solver", [GD(3, step_size=2.0), batches("sgd")])
@@ -366,9 +367,10 @@ def test_fits_one_by_one_put_out_weights_and_trace():
     setting = Case(GD(3, step_size=2.0), Relation.ADD_REMOVE).setting(7)
     everything = one_by_one(setting, 1, 4)
     again = Case(GD(3, step_size=2.0), Relation.ADD_REMOVE).setting(7)
+    plan = again.plan()
     for row, stream in zip(everything, again.bits.spawn(4), strict=True):
-        curator = again.curator(Curator, again.rows(1), stream)
-        solution = again.solver.solve(again.problem(), curator, again.budget)
+        curator = again.curator(Curator, again.rows(1), stream, plan)
+        solution = again.solver.solve(again.problem(), curator, plan)
         np.testing.assert_array_equal(row, [*solution.weights, *trace_numbers(solution.trace)])
     assert everything.shape == (4, 2 + 1 + 3 * 3)
     np.testing.assert_array_equal(everything[:, 2], 3)  # three steps
@@ -410,7 +412,7 @@ class Plug(Solver):
     needs_delta: ClassVar[bool] = True
     composes: ClassVar = ("gdp",)
 
-    def solve(self, problem, curator, budget, progress=None):
+    def solve(self, problem, curator, plan, progress=None):
         total = curator.open("gdp")
         if "release" in self.kind:
             return Solution(self.release(problem, curator, total), (), ())
@@ -518,8 +520,8 @@ def test_dependence_that_shows_only_later_is_refused():
     class Later(Plug):
         depends: ClassVar[bool] = False
 
-        def solve(self, problem, curator, budget, progress=None):
-            solution = super().solve(problem, curator, budget)
+        def solve(self, problem, curator, plan, progress=None):
+            solution = super().solve(problem, curator, plan)
             factor = 2.0 if Later.depends and problem.n_parameters > 2 else 1.0
             return replace(solution, weights=factor * solution.weights)
 

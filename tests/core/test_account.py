@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 
 from discreet.accounting.budget import PrivacyLoss
+from discreet.accounting.composition import divide
 from discreet.accounting.profiles import Profile
 from discreet.core import Account, Budget, Gaussian, Relation
 from discreet.errors import BudgetExceeded, PrivacyError
@@ -66,7 +67,7 @@ def test_a_ledger_that_refuses_opens_nothing():
     assert account.charge is None
     assert account._filters == []
     prepared = Account(BUDGET, Counter(full=True))
-    prepared.reserve(STEPS, ["zcdp"])
+    prepared.reserve(divide(prepared.budget, STEPS, ["zcdp"]))
     with pytest.raises(BudgetExceeded, match="full"):
         prepared.open_reserved(0)
     assert prepared._reserved == {}
@@ -78,7 +79,7 @@ def test_a_ledger_that_refuses_opens_nothing():
 def test_a_charge_is_given_back_if_nothing_was_read():
     ledger = Counter()
     account = Account(BUDGET, ledger)
-    account.reserve(STEPS, ["zcdp"])
+    account.reserve(divide(account.budget, STEPS, ["zcdp"]))
     account.open_reserved(0)
     account.open("zcdp")
     account.abandon()
@@ -91,7 +92,7 @@ def test_a_charge_is_given_back_if_nothing_was_read():
 def test_a_charge_stays_if_any_part_was_read(reader):
     ledger = Counter()
     account = Account(BUDGET, ledger)
-    account.reserve(STEPS, ["zcdp"])
+    account.reserve(divide(account.budget, STEPS, ["zcdp"]))
     steps, model = account.open_reserved(0), account.open("zcdp")
     read = steps if reader == "preparation" else model
     read.charge(small(read.total))
@@ -112,7 +113,7 @@ def test_a_charge_for_what_was_released_is_never_given_back():
 def test_an_abandoned_account_is_closed_for_good():
     """Its charge may be given back: whatever is read afterwards would be read for nothing."""
     account = Account(BUDGET, Counter())
-    account.reserve(STEPS, ["zcdp"])
+    account.reserve(divide(account.budget, STEPS, ["zcdp"]))
     filters = [account.open_reserved(0), account.open("zcdp", share=Fraction(1, 2))]
     account.abandon()
     for opened in filters:
@@ -125,7 +126,7 @@ def test_an_abandoned_account_is_closed_for_good():
 
 def test_a_preparation_that_was_abandoned_opens_no_further_part():
     account = Account(BUDGET, Counter())
-    account.reserve(STEPS, ["zcdp"])
+    account.reserve(divide(account.budget, STEPS, ["zcdp"]))
     account.open_reserved(0)
     account.abandon()
     with pytest.raises(PrivacyError, match="reserved"):
@@ -136,7 +137,7 @@ def test_a_preparation_that_was_abandoned_opens_no_further_part():
 
 def test_parts_of_a_preparation_have_their_shares_and_no_more():
     account = Account(BUDGET)
-    account.reserve(STEPS, ["zcdp"])
+    account.reserve(divide(account.budget, STEPS, ["zcdp"]))
     opened = [account.open_reserved(part) for part in range(2)]
     assert [each.total / RHO for each in opened] == [Fraction(0.1), Fraction(0.2)]
     models = account.open("zcdp").total
@@ -145,7 +146,7 @@ def test_parts_of_a_preparation_have_their_shares_and_no_more():
 
 def test_a_part_of_a_preparation_is_opened_once_and_before_the_models():
     account = Account(BUDGET)
-    account.reserve(STEPS, ["zcdp"])
+    account.reserve(divide(account.budget, STEPS, ["zcdp"]))
     account.open_reserved(0)
     with pytest.raises(PrivacyError, match="once"):
         account.open_reserved(0)
@@ -157,7 +158,7 @@ def test_a_part_of_a_preparation_is_opened_once_and_before_the_models():
 def test_models_are_held_to_the_measures_that_the_budget_was_divided_for():
     ledger = Counter()
     account = Account(BUDGET, ledger)
-    account.reserve(STEPS, ["zcdp"])
+    account.reserve(divide(account.budget, STEPS, ["zcdp"]))
     for measure in ("gdp", "approximate", "pure"):
         with pytest.raises(PrivacyError, match="composes"):
             account.open(measure)
@@ -188,7 +189,7 @@ def test_plans_with_a_profile_are_held_to_the_delta_of_the_budget(prepared):
     account = Account(BUDGET, ledger)
     left = Fraction(BUDGET.to_gdp().mu) ** 2
     if prepared:
-        account.reserve(STEPS, ["profile"])
+        account.reserve(divide(account.budget, STEPS, ["profile"]))
         left *= 1 - Fraction(0.1) - Fraction(0.2)
     step = Profiled(left / 2 * (1 - Fraction(1, 10**9)))
     with pytest.raises(BudgetExceeded):
@@ -204,7 +205,7 @@ def test_a_forfeited_account_promises_nothing_and_opens_nothing():
     with pytest.raises(PrivacyError, match="forfeited"):
         account.open("zcdp")
     with pytest.raises(PrivacyError, match="once"):
-        account.reserve(STEPS, ["zcdp"])
+        account.reserve(divide(account.budget, STEPS, ["zcdp"]))
     guarantee = account.guarantee(secure=True)
     assert guarantee.epsilon == math.inf
     assert guarantee.mechanisms == ()
@@ -212,7 +213,7 @@ def test_a_forfeited_account_promises_nothing_and_opens_nothing():
         Account(BUDGET, Counter()).forfeit()
     opened, reserved = Account(BUDGET), Account(BUDGET)
     opened.open("zcdp")
-    reserved.reserve(STEPS, ["zcdp"])
+    reserved.reserve(divide(reserved.budget, STEPS, ["zcdp"]))
     for promised in (opened, reserved):
         with pytest.raises(PrivacyError, match="already"):
             promised.forfeit()
@@ -220,7 +221,7 @@ def test_a_forfeited_account_promises_nothing_and_opens_nothing():
 
 def test_the_guarantee_counts_every_use_of_every_part():
     account = Account(BUDGET, unit="person")
-    account.reserve(STEPS, ["zcdp"])
+    account.reserve(divide(account.budget, STEPS, ["zcdp"]))
     steps = account.open_reserved(0)
     models = [account.open("zcdp", share=Fraction(1, 2)) for _ in range(2)]
     steps.charge(Gaussian(100.0), 2)

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from discreet.accounting.composition import divide
 from discreet.core import (
     Account,
     Budget,
@@ -68,7 +69,7 @@ class Spy:
 def spied(relation="add_remove", measures=("zcdp",), delta=1e-6, share=0.5, **settings):
     rows = Spy(**settings)
     account = Account(Budget(1.0, delta, relation))
-    account.reserve([("all", share)], measures)
+    account.reserve(divide(account.budget, [("all", share)], measures))
     rows.curator = Curator(rows, account, Noise(SeededBits(1)))
     rows.curator.open_reserved(0)
     return rows, rows.curator
@@ -172,7 +173,7 @@ def test_bounds_of_a_column_hold_most_of_it():
     rng = np.random.default_rng(0)
     X = rng.uniform(20.0, 80.0, size=(20_000, 2))
     account = Account(Budget(1.0, 1e-6, "add_remove"))
-    account.reserve([("bounds", 0.9)], ["zcdp"])
+    account.reserve(divide(account.budget, [("bounds", 0.9)], ["zcdp"]))
     rows = as_rows(X, np.zeros(len(X)), fit_intercept=False)
     curator = Curator(rows, account, Noise(SeededBits(0)))
     curator.open_reserved(0)
@@ -315,7 +316,7 @@ def test_noise_of_exponent_counts_by_relation(relation, change):
     """
     X = np.zeros((5, 40))
     account = Account(Budget(1.0, 1e-6, relation))
-    account.reserve([("all", 0.5)], ("gdp",))
+    account.reserve(divide(account.budget, [("all", 0.5)], ("gdp",)))
     curator = Curator(as_rows(X, np.zeros(5), fit_intercept=False), account, Noise(SeededBits(3)))
     curator.open_reserved(0)
     noisy = curator.exponent_counts(mechanism=Gaussian(50.0))
@@ -329,7 +330,7 @@ def test_noise_of_exponent_counts_by_relation(relation, change):
 def test_noise_of_counts_of_largest_entries_by_relation(relation, change):
     """√2 or 2 times the multiplier, however many columns there are."""
     account = Account(Budget(1.0, 1e-6, relation))
-    account.reserve([("all", 0.5)], ("gdp",))
+    account.reserve(divide(account.budget, [("all", 0.5)], ("gdp",)))
     rows = as_rows(np.zeros((5, 120)), np.zeros(5), fit_intercept=False)
     curator = Curator(rows, account, Noise(SeededBits(3)))
     curator.open_reserved(0)
@@ -347,7 +348,7 @@ def test_noise_of_counts_of_largest_entries_by_relation(relation, change):
 def test_columns_of_exponent_counts_are_those_of_the_table_without_the_intercept():
     """A mask for the intercept, too, would be longer than the counts that the kernel fills."""
     account = Account(Budget(1.0, 1e-6, "add_remove"))
-    account.reserve([("all", 0.5)], ("gdp",))
+    account.reserve(divide(account.budget, [("all", 0.5)], ("gdp",)))
     rows = as_rows(np.ones((5, 12)), np.zeros(5), fit_intercept=True)
     curator = Curator(rows, account, Noise(SeededBits(3)))
     curator.open_reserved(0)

@@ -180,9 +180,10 @@ def test_nothing_is_released_without_a_certificate(proposal, monkeypatch):
     rows = as_rows(*table(Logistic()), row_norm=1.0)
     budget = Budget(1.0, 1e-6, "add_remove")
     for solver in (ObjPert(), ObjPert("published"), AMP()):
+        plan = solver.plan(problem_of(Logistic()), budget)
         curator = Curator(rows, Account(budget), Noise(SeededBits(0)))
         with pytest.raises(PrivacyError, match="nothing was released") as caught:
-            solver.solve(problem_of(Logistic()), curator, budget)
+            solver.solve(problem_of(Logistic()), curator, plan)
         assert not any(character.isdigit() for character in str(caught.value))
         assert caught.value.__cause__ is None
         assert curator.spent_share == pytest.approx(1)

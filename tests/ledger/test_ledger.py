@@ -12,6 +12,7 @@ from dp_accounting import ComposedDpEvent, GaussianDpEvent, LaplaceDpEvent, Self
 from dp_accounting.dp_event import PoissonSampledDpEvent, ZCDpEvent
 
 from discreet import Ledger, LogisticRegression, load, save
+from discreet.accounting.composition import divide
 from discreet.core import Account, Budget
 from discreet.errors import BudgetExceeded, LedgerError, PrivacyError
 from discreet.ledger.dataset import Charge
@@ -105,7 +106,7 @@ def test_a_charge_is_returned_only_if_no_filter_was_charged(visits):
     read.abandon()
     assert visits.entries == 1
     parts = Account(FIT, visits)
-    parts.reserve([("centre", 0.1)], ["gdp"])
+    parts.reserve(divide(parts.budget, [("centre", 0.1)], ["gdp"]))
     parts.open_reserved(0).charge(Gaussian(1e6))
     parts.abandon()
     assert visits.entries == 2

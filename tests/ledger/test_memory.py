@@ -10,6 +10,7 @@ import pytest
 from joblib import Parallel, delayed
 
 from discreet import Ledger
+from discreet.accounting.composition import divide
 from discreet.accounting.conversions import epsilon_from_rho
 from discreet.accounting.subsampling import SampledGaussian
 from discreet.core import Account, Budget, Relation
@@ -60,7 +61,7 @@ def test_a_refused_account_stays_refused(way):
     account = Account(BUDGET, rows)
     step = SampledGaussian(50.0, 0.1, Relation.ADD_REMOVE)
     if way == "open_reserved":
-        account.reserve([("centre", 0.1)], ["gdp"])
+        account.reserve(divide(account.budget, [("centre", 0.1)], ["gdp"]))
     opening = {
         "open": lambda: account.open("zcdp"),
         "open_plan": lambda: account.open_plan(step, 1),

@@ -20,7 +20,7 @@ from discreet import (
     NotSupported,
     solvers,
 )
-from discreet.accounting.composition import delta_with_gaussian
+from discreet.accounting.composition import delta_with_gaussian, divide
 from discreet.core import Account, Budget, Gaussian, L2Norm
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
@@ -467,7 +467,8 @@ def transformed(X, y, *, copy, weights=None, rate=1.0):
     """Rows after Radius and Centre, by the pipeline alone."""
     steps = (Radius(0.1), Centre(0.1))
     account = Account(Budget(3.0, 1e-6, "add_remove"))
-    account.reserve([(step.name, step.share) for step in steps], ["gdp"])
+    parts = [(step.name, step.share) for step in steps]
+    account.reserve(divide(account.budget, parts, ["gdp"]))
     total = Fraction(account.budget.to_gdp().mu) ** 2
     return pipeline.transform(
         steps,
@@ -570,7 +571,7 @@ def test_totals_of_classes_stay_between_their_bounds_whatever_the_noise(kind):
     balance = Balance(0.1)
     for seed in range(30):
         account = Account(Budget(0.05, 1e-6 if kind is Gaussian else 0.0, "replace_one"))
-        account.reserve([(balance.name, balance.share)], ["gdp"])
+        account.reserve(divide(account.budget, [(balance.name, balance.share)], ["gdp"]))
         total = account._division.total
         mechanism = balance.mechanism(account._division.measure, total)
         assert isinstance(mechanism, kind)

@@ -35,11 +35,12 @@ def solve(
     X, y = table(loss) if data is None else data
     rows = as_rows(X, y, fit_intercept=fit_intercept, row_norm=row_norm)
     problem = Problem(loss, L2(alpha), rows.n_rows, rows.n_features, fit_intercept, row_norm)
-    account = Account(solver.plan(problem, budget, n_models).spends)
+    plan = solver.plan(problem, budget, n_models)
+    account = Account(plan.spends)
     for model in range(fits or n_models):
         noise = Noise(SeededBits(seed + model))
         curator = Curator(rows, account, noise, Fraction(1, n_models))
-        solution = solver.solve(problem, curator, budget, progress)
+        solution = solver.solve(problem, curator, plan, progress)
     return solution, account.guarantee(secure=False), curator
 
 

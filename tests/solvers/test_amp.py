@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
+from discreet.accounting.composition import divide
 from discreet.accounting.conversions import epsilon_from_mu, mu_from_epsilon
 from discreet.accounting.objective_perturbation import profile
 from discreet.accounting.profiles import Profile
@@ -118,10 +119,11 @@ def test_after_a_preparation_everything_together_keeps_the_budget(solver):
     rows = as_rows(X, y, row_norm=1.0)
     problem = Problem(LOGISTIC, L2(), rows.n_rows, rows.n_features, row_norm=1.0)
     account = Account(ADD)
-    models = account.reserve([("centre", 0.05)], solver.composes)
-    assert solver.plan(problem, models).spends == models
+    models = account.reserve(divide(account.budget, [("centre", 0.05)], solver.composes))
+    plan = solver.plan(problem, models)
+    assert plan.spends == models
     before = account.open_reserved(0).total
-    solver.solve(problem, Curator(rows, account, Noise(SeededBits(0))), models)
+    solver.solve(problem, Curator(rows, account, Noise(SeededBits(0))), plan)
     (use,) = account.guarantee(secure=False).mechanisms
     delta = Profile.gaussian(before).then(use.mechanism.profile).delta(0.1)
     assert delta <= 1e-6

@@ -296,7 +296,7 @@ def test_what_is_refused_costs_nothing():
     X, y = make_rows(100)
     curator = Curator(as_rows(X, y), Account(tiny, ledger), Noise(SeededBits(0)))
     with pytest.raises(ValueError, match="noise_multiplier"):
-        GD(10**6).solve(problem, curator, tiny)
+        GD(10**6).solve(problem, curator, GD(10**6).plan(problem, tiny))
     assert ledger.entries == 0
 
 

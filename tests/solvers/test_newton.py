@@ -299,7 +299,7 @@ def test_what_is_refused_costs_nothing():
     X, y = make_rows(100)
     curator = Curator(as_rows(X, y), Account(tiny, ledger), Noise(SeededBits(0)))
     with pytest.raises(ValueError, match="noise_multiplier"):
-        Newton(10**6).solve(problem, curator, tiny)
+        Newton(10**6).solve(problem, curator, Newton(10**6).plan(problem, tiny))
     assert ledger.entries == 0
 
 

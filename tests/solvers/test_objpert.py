@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from discreet.accounting.composition import divide
 from discreet.accounting.conversions import mu_from_epsilon
 from discreet.accounting.profiles import Profile
 from discreet.core import Account, Budget, Curator, Gaussian
@@ -142,8 +143,9 @@ def run_after(share, budget, loss=None, n_models=1, solver=None, seed=0, prepare
     rows = as_rows(X, y, row_norm=1.0)
     problem = Problem(loss, L2(), rows.n_rows, rows.n_features, row_norm=1.0)
     account = Account(budget)
-    models = account.reserve([("centre", share)], solver.composes)
-    assert solver.plan(problem, models, n_models).spends == models
+    models = account.reserve(divide(account.budget, [("centre", share)], solver.composes))
+    plan = solver.plan(problem, models, n_models)
+    assert plan.spends == models
     noise = Noise(SeededBits(seed))
     centre = Curator(rows, account, noise)
     _, total = centre.open_reserved(0)
@@ -151,7 +153,7 @@ def run_after(share, budget, loss=None, n_models=1, solver=None, seed=0, prepare
         centre.row_sum(mechanism=Gaussian(1 / math.sqrt(total) * (1 + 1e-9)))
     for _ in range(n_models):
         curator = Curator(rows, account, noise, Fraction(1, n_models))
-        solution = solver.solve(problem, curator, models)
+        solution = solver.solve(problem, curator, plan)
     return solution, account.guarantee(conditions=solution.conditions, secure=False), float(total)
 
 
@@ -210,7 +212,7 @@ def test_published_constants_after_a_preparation_are_held_to_the_whole():
 
 def test_a_preparation_that_leaves_nothing_is_refused_before_anything_is_read():
     problem = Problem(Logistic(), L2(), 3000, 5, row_norm=1.0)
-    models = Account(REPLACE).reserve([("centre", 0.9)], ["profile"])
+    models = divide(REPLACE, [("centre", 0.9)], ["profile"]).models
     with pytest.raises(ValueError, match="leave more of the budget"):
         ObjPert(ridge=1.0).plan(problem, models)
     with pytest.raises(ValueError, match="leave more of the budget"):
@@ -438,10 +440,11 @@ def test_minima_have_the_density_that_the_proof_assumes():
     rows = as_rows(np.array([[1.0]]), [1.0], row_norm=1.0, fit_intercept=False)
     problem = Problem(loss, L2(), 1, 1, fit_intercept=False, row_norm=1.0)
     solver = ObjPert(ridge=1.0)
+    plan = solver.plan(problem, budget)
     found = []
     for seed in range(600):
         curator = Curator(rows, Account(budget), Noise(SeededBits(seed)))
-        solution = solver.solve(problem, curator, budget)
+        solution = solver.solve(problem, curator, plan)
         found.append(solution.weights[0])
     from scipy.stats import norm
 
@@ -477,13 +480,13 @@ def test_released_centres_and_minima_keep_their_promise():
         losses = []
         for seed in range(2 * half):
             account = Account(budget)
-            models = account.reserve([("centre", 0.4)], solver.composes)
+            models = account.reserve(divide(account.budget, [("centre", 0.4)], solver.composes))
             centre = Curator(rows, account, Noise(SeededBits(2 * seed)))
             _, total = centre.open_reserved(0)
             mechanism = Gaussian(1 / math.sqrt(total) * (1 + 1e-9))
             released = centre.row_sum(mechanism=mechanism)
             curator = Curator(rows, account, Noise(SeededBits(2 * seed + 1)))
-            solution = solver.solve(problem, curator, models)
+            solution = solver.solve(problem, curator, solver.plan(problem, models))
             y, w = released.values[0], solution.weights[0]
             sigma = solution.trace[0].noise_scale
             b = np.array([-20 * w, -20 * w - float(loss.derivative(np.array([w]), 1.0)[0])])

@@ -316,7 +316,7 @@ def test_regression_is_better_than_the_mean(loss, row_norm):
     problem = Problem(loss, L2(1e-4), rows.n_rows, rows.n_features, row_norm=row_norm)
     budget = Budget(2.0, 1e-6, "add_remove")
     curator = Curator(rows, Account(budget), Noise(SeededBits(0)))
-    weights = SGD().solve(problem, curator, budget).weights
+    weights = SGD().solve(problem, curator, SGD().plan(problem, budget)).weights
     margins = rows.margins(weights)
     assert np.mean((margins - y) ** 2) < 0.8 * np.var(y)
 

@@ -306,5 +306,5 @@ def test_what_is_refused_costs_nothing():
     rows = as_rows(X, y)
     curator = Curator(rows, Account(tiny, ledger), Noise(SeededBits(0)))
     with pytest.raises(ValueError, match="noise_multiplier"):
-        ShrunkGD(10**6).solve(problem, curator, tiny)
+        ShrunkGD(10**6).solve(problem, curator, ShrunkGD(10**6).plan(problem, tiny))
     assert ledger.entries == 0

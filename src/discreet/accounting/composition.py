@@ -76,16 +76,45 @@ class Remainder(Budget):
 class Division:
     """Budgets of a preparation and of the models after it; together they keep ``whole``.
 
-    ``share`` is what was asked for, in the unit that `divide` says. The preparation composes in
-    ``measure`` with this ``total``, the models in one of ``measures`` with the budget ``models``.
+    ``parts`` are the name and share of each part of the preparation, in the unit that `divide`
+    says. They compose in ``measure`` with this ``total``, the models in one of ``measures`` with
+    the budget ``models``. Mechanisms are made from a division, and the account of the fit reserves
+    the same one: what a mechanism may cost and what its filter allows is `total_of` in both places.
     """
 
     whole: Budget
-    share: Fraction
+    parts: tuple[tuple[str, Fraction], ...]
     measures: tuple[Measure, ...]
     measure: Measure
     total: Fraction
     models: Budget
+
+    @property
+    def share(self) -> Fraction:
+        """Share of all parts of the preparation."""
+        return sum((share for _, share in self.parts), Fraction(0))
+
+    def total_of(self, part: int) -> Fraction:
+        """Return what one part of the preparation may spend of ``total``."""
+        return self.total * self.parts[part][1] / self.share
+
+    def verify(self) -> None:
+        """Refuse a division by which both parts together could exceed the whole budget.
+
+        One that `divide` made passes.
+        """
+        models = self.models
+        sound = bool(self.measures) and models.relation is self.whole.relation
+        sound = sound and all(share > 0 for _, share in self.parts) and 0 < self.share < 1
+        sound = sound and sum(map(self.total_of, range(len(self.parts)))) == self.total
+        sound = sound and all(_keeps(self, name, models.total(name)) for name in self.measures)
+        if isinstance(models, Remainder):
+            sound = sound and (models.whole, models.before) == (self.whole, self.total)
+        if not sound:
+            raise PrivacyError(
+                "This division of a budget is not sound: a preparation and models that follow it "
+                "could exceed the budget. Make it with discreet.accounting.composition.divide."
+            )
 
     def check(self, measure: Measure, models: Fraction | Profile) -> None:
         """Refuse models that would break the promise, by their measure and total or profile."""
@@ -145,14 +174,16 @@ class Division:
         return "zcdp", self.preparation_rho + max(costs), Fraction(0)
 
 
-def divide(budget: Budget, share: Fraction, measures: Sequence[Measure]) -> Division:
-    """Divide a budget between a preparation, which gets ``share``, and models.
+def divide(
+    budget: Budget, parts: Sequence[tuple[str, float | Fraction]], measures: Sequence[Measure]
+) -> Division:
+    """Divide a budget between the ``parts`` of a preparation, pairs (name, share), and models.
 
-    The share is between 0 and 1: of ρ if models compose in zCDP alone, of μ² if they compose in
-    Gaussian DP alone or by a profile, and else of ε (a preparation that is μ-GDP with the μ that
-    (share·ε, δ) allows, and models that keep a little less than (1 − share)·ε). ``measures`` are
-    those the models may compose in; for δ = 0 that is pure privacy, whatever is listed.
-    ``"profile"`` stands alone, and gives the models a `Remainder`.
+    The shares add up to a number between 0 and 1: a share of ρ if models compose in zCDP alone, of
+    μ² if they compose in Gaussian DP alone or by a profile, and else of ε (a preparation that is
+    μ-GDP with the μ that (share·ε, δ) allows, and models that keep a little less than
+    (1 − share)·ε). ``measures`` are those the models may compose in; for δ = 0 that is pure
+    privacy, whatever is listed. ``"profile"`` stands alone, and gives the models a `Remainder`.
 
     Privacy
     -------
@@ -160,12 +191,15 @@ def divide(budget: Budget, share: Fraction, measures: Sequence[Measure]) -> Divi
     the budget's relation; with ``"profile"``, whatever plan passes `Division.check`, if which plan
     it is does not depend on what the preparation released. Proof: docs/proofs/preparation.md.
     """
-    share = Fraction(share)
+    named = tuple((name, Fraction(share)) for name, share in parts)
+    share = sum((share for _, share in named), Fraction(0))
     if not 0 < share < 1:
         raise ValueError(
             f"the shares of a preparation must add up to more than 0 and less than 1; got "
             f"{float(share):g}. Leave most of the budget to the model, for example 0.8 of it."
         )
+    if any(not share > 0 for _, share in named):
+        raise ValueError("each share of a preparation must be greater than 0.")
     if not measures:
         raise PrivacyError("A budget cannot be divided for models that compose in no measure.")
     if budget.pure:
@@ -173,8 +207,8 @@ def divide(budget: Budget, share: Fraction, measures: Sequence[Measure]) -> Divi
         rest = float(Fraction(budget.epsilon) - total)
         while Fraction(rest) + total > Fraction(budget.epsilon):
             rest = math.nextafter(rest, 0.0)
-        return Division(budget, share, ("pure",), "pure", total, replace(budget, epsilon=rest))
-    return _divide(budget, share, tuple(dict.fromkeys(measures)))
+        return Division(budget, named, ("pure",), "pure", total, replace(budget, epsilon=rest))
+    return replace(_divide(budget, share, tuple(dict.fromkeys(measures))), parts=named)
 
 
 @lru_cache(maxsize=256)
@@ -189,13 +223,14 @@ def _divide(budget: Budget, share: Fraction, measures: tuple[Measure, ...]) -> D
     else:
         epsilon = float(share) * budget.epsilon
         total = Fraction(conversions.mu_from_epsilon(epsilon, budget.delta)) ** 2
+    parts = (("preparation", share),)
     deltas = [budget.delta]
     if "approximate" in measures:
         deltas = [part * budget.delta for part in DELTA_SHARES]
     best: Division | None = None
     most = 0.0
     for delta in deltas:
-        trial = Division(budget, share, measures, measure, total, replace(budget, delta=delta))
+        trial = Division(budget, parts, measures, measure, total, replace(budget, delta=delta))
         epsilon = _largest_epsilon(trial)
         if epsilon > 0:
             models = replace(trial.models, epsilon=epsilon)

@@ -306,7 +306,7 @@ def _on_solver(
             few: Any = {"iterations": min(2, iterations)}  # as these fits are run one by one
             setting = replace(setting, solver=replace(recipe.solver, **few))
         try:
-            spends = setting.solver.plan(setting.problem(), budget).spends
+            spends = setting.plan().spends
         except (NotSupported, PrivacyError):
             continue  # not for this relation or δ, or published constants that do not hold
         if spends != budget:

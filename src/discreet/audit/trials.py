@@ -28,7 +28,7 @@ from discreet.errors import NotSupported
 from discreet.estimators.base import PrivateLinearModel
 from discreet.objectives import L2, Loss, Problem
 from discreet.rows import Units, as_rows
-from discreet.solvers import AMP, AMPHF, ObjPert, Solver, TraceEntry
+from discreet.solvers import AMP, AMPHF, ObjPert, Plan, Solver, TraceEntry
 from discreet.validate import FloatArray
 
 Way = Literal["one by one", "side by side", "one result"]
@@ -78,20 +78,22 @@ class Setting:
         own = Units.of(people.reshape(-1), ids.size * copies).weights()
         return rows.with_weights(replace(own, size=copies * self.pair.n_rows))
 
-    def curator(self, kind: Any, rows: Rows, bits: Bits) -> Any:
+    def plan(self) -> Plan:
+        """Return the solver's plan of one trial; all trials of a setting follow it."""
+        return self.solver.plan(self.problem(), self.budget)
+
+    def curator(self, kind: Any, rows: Rows, bits: Bits, plan: Plan) -> Any:
         """Return a curator with the public number of rows of one trial, of which one may lack."""
-        problem = self.problem()
-        account = Account(self.solver.plan(problem, self.budget).spends)
-        return kind(rows, account, Noise(bits), n_rows=problem.n_rows)
+        return kind(rows, Account(plan.spends), Noise(bits), n_rows=self.pair.n_rows)
 
 
 def one_by_one(setting: Setting, world: int, count: int) -> FloatArray:
     """Return weights and traces, as numbers, of ``count`` fits on the table of a world."""
-    problem, rows = setting.problem(), setting.rows(world)
+    problem, plan, rows = setting.problem(), setting.plan(), setting.rows(world)
     outputs = []
     for stream in setting.bits.spawn(count):
-        curator = setting.curator(Curator, rows, stream)
-        solution = setting.solver.solve(problem, curator, setting.budget)
+        curator = setting.curator(Curator, rows, stream, plan)
+        solution = setting.solver.solve(problem, curator, plan)
         outputs.append(np.concatenate([solution.weights, trace_numbers(solution.trace)]))
     return np.array(outputs)
 
@@ -109,14 +111,14 @@ def side_by_side(setting: Setting, world: int, count: int, copies: int = COPIES)
         raise NotSeparable("Copies side by side would share an intercept.")
     copies = min(copies, count)
     solver, problem = _widened(setting, copies)
-    spends = solver.plan(problem, setting.budget).spends
+    plan = solver.plan(problem, setting.budget)
     rows = setting.rows(world, copies)
     perturbed = isinstance(solver, PERTURBED)
     kind = Curator if perturbed else _Recorder
     outputs: list[FloatArray] = []
     for stream in setting.bits.spawn(-(-count // copies)):
-        curator = kind(rows, Account(spends), Noise(stream), n_rows=problem.n_rows)
-        solution = solver.solve(problem, curator, setting.budget)
+        curator = kind(rows, Account(plan.spends), Noise(stream), n_rows=problem.n_rows)
+        solution = solver.solve(problem, curator, plan)
         weights = solution.weights.reshape(copies, pair.n_features)
         if not (perturbed or outputs):  # in each call, one copy of the first fit
             _verify(setting, world, weights, curator)
@@ -127,10 +129,11 @@ def side_by_side(setting: Setting, world: int, count: int, copies: int = COPIES)
 def _verify(setting: Setting, world: int, weights: FloatArray, recorder: Any) -> None:
     """Replay one copy as a single fit; raise `NotSeparable` if it takes another course."""
     size, at = setting.pair.n_features, int(np.random.default_rng().integers(len(weights)))
-    curator = setting.curator(_Replay, setting.rows(world), SeededBits(0))
+    plan = setting.plan()
+    curator = setting.curator(_Replay, setting.rows(world), SeededBits(0), plan)
     curator.recorded = iter(recorder.recorded)
     curator.part = slice(at * size, (at + 1) * size)
-    alone = setting.solver.solve(setting.problem(), curator, setting.budget)
+    alone = setting.solver.solve(setting.problem(), curator, plan)
     if next(curator.recorded, None) is not None:
         raise NotSeparable("A fit of one copy asks fewer questions than a fit of many.")
     _same("the weights", alone.weights, weights[at])
@@ -138,15 +141,15 @@ def _verify(setting: Setting, world: int, weights: FloatArray, recorder: Any) ->
 
 def one_result(setting: Setting, world: int, count: int) -> FloatArray:
     """Return one deterministic result of a world's table, released with noise ``count`` times."""
-    problem, rows = setting.problem(), setting.rows(world)
-    curator = setting.curator(_Repeating, rows, setting.bits)
+    problem, plan, rows = setting.problem(), setting.plan(), setting.rows(world)
+    curator = setting.curator(_Repeating, rows, setting.bits, plan)
     curator.count = count
-    weights = setting.solver.solve(problem, curator, setting.budget).weights
+    weights = setting.solver.solve(problem, curator, plan).weights
     if curator.exact is None or np.shape(weights) != (count, problem.n_parameters):
         raise NotSeparable("The solver does not hand out one release as it is.")
-    again = setting.curator(_Released, rows, SeededBits(0))
+    again = setting.curator(_Released, rows, SeededBits(0), plan)
     again.exact, again.noisy = curator.exact, curator.noisy[-1]
-    alone = setting.solver.solve(problem, again, setting.budget)
+    alone = setting.solver.solve(problem, again, plan)
     _same("the weights", alone.weights, weights[-1])
     return np.asarray(weights, dtype=np.float64)
 

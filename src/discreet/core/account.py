@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Protocol
 
 from discreet.accounting.budget import Budget, Measure
-from discreet.accounting.composition import Division, divide
+from discreet.accounting.composition import Division
 from discreet.accounting.conversions import Conversion
 from discreet.core.filters import Mechanism, PlannedFilter, PlannedStep, PrivacyFilter, Unique
 from discreet.core.guarantee import Guarantee, Use
@@ -62,7 +61,6 @@ class Account(Unique):
         self.models = budget
         self._division: Division | None = None
         self._reserved: dict[int, PrivacyFilter] = {}
-        self._reserved_parts: tuple[tuple[str, Fraction], ...] = ()
         self._ledger = ledger
         self._charge: Charge | None = None
         self._confirmed = False
@@ -72,37 +70,42 @@ class Account(Unique):
         self._filters: list[PrivacyFilter] = []
         self._plan: tuple[PlannedStep, int, Fraction] | None = None
         self._forfeited = False
+        self._abandoned = False
         self._lock = threading.Lock()
 
-    def reserve(self, parts: Sequence[tuple[str, float]], measures: Sequence[Measure]) -> Budget:
-        """Reserve a part of the budget, once and before anything is opened; returns the rest.
+    def reserve(self, division: Division) -> Budget:
+        """Reserve the preparation's parts of a division of this budget; returns the models' budget.
 
-        ``parts`` are pairs (name, share), each opened with `open_reserved`; for the unit of a share
-        see `discreet.accounting.composition.divide`. The models are held to ``measures``.
+        It is done once and before anything is opened. Each part is opened with `open_reserved`;
+        the models are held to the measures of the division.
+
+        Privacy
+        -------
+        The division is verified here, whoever made it: its parts together keep this budget.
         """
-        named = tuple((name, Fraction(share)) for name, share in parts)
-        if any(not share > 0 for _, share in named):
-            raise ValueError("each share of a preparation must be greater than 0.")
         with self._lock:
             if self._opened is not None or self._forfeited or self._division is not None:
                 raise PrivacyError("A budget is divided once, before any part of it is opened.")
-            total = sum((share for _, share in named), Fraction(0))
-            self._division = divide(self.budget, total, measures)
-            self._reserved_parts = named
-            self.models = self._division.models
+            if division.whole != self.budget:
+                raise PrivacyError(
+                    f"This is a division of {division.whole}, but the account holds {self.budget}. "
+                    "Divide the budget of the account."
+                )
+            division.verify()
+            self._division = division
+            self.models = division.models
             return self.models
 
     def open_reserved(self, part: int) -> PrivacyFilter:
         """Open the filter of one part of the preparation, once and before the models."""
         with self._lock:
             division = self._division
-            if division is None or not 0 <= part < len(self._reserved_parts):
+            if division is None or self._abandoned or not 0 <= part < len(division.parts):
                 raise PrivacyError("Nothing was reserved for this part of a preparation.")
             if self._opened is not None or self._forfeited or part in self._reserved:
                 raise PrivacyError("A part of a preparation is opened once, before the models.")
             self._charge_ledger()
-            share = self._reserved_parts[part][1] / division.share
-            opened = PrivacyFilter(division.measure, division.total * share)
+            opened = PrivacyFilter(division.measure, division.total_of(part))
             self._reserved[part] = opened
             return opened
 
@@ -236,7 +239,7 @@ class Account(Unique):
         with self._lock:
             self._shares = Fraction(1)
             unread = [each.close() for each in (*self._reserved.values(), *self._filters)]
-            self._reserved_parts = ()
+            self._abandoned = True
             returned = self._charge is not None and all(unread) and not self._confirmed
             self._confirmed = True
         if self._charge is not None and returned:
@@ -265,7 +268,7 @@ class Account(Unique):
         if self._division is not None and measure is not None:
             measure, exact, reserved = self._division.stated(measure, exact)
             factor = reserved / self._division.share
-            parts = [(name, float(factor * share)) for name, share in self._reserved_parts]
+            parts = [(name, float(factor * share)) for name, share in self._division.parts]
             split = (*parts, ("model", float(1 - reserved)))
         total = float(exact)
         counts: Counter[Mechanism] = Counter()  # equal mechanisms, in the order of their first use

@@ -19,7 +19,7 @@ from typing import Any, Final, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.accounting.budget import Measure, Relation
+from discreet.accounting.budget import Budget, Measure, Relation
 from discreet.accounting.conversions import UNIT, Conversion
 from discreet.accounting.subsampling import SampledGaussian
 from discreet.core.account import Account
@@ -128,6 +128,11 @@ class Curator(Unique):
         self.n_models: Final = int(1 / share)
 
     # ---- the budget
+
+    @property
+    def budget(self) -> Budget:
+        """Budget of all models of the fit: that of the account, without what was reserved."""
+        return self._account.models
 
     @property
     def spent_share(self) -> float:

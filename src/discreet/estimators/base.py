@@ -22,8 +22,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from discreet import engines
-from discreet.accounting.budget import Measure
-from discreet.accounting.composition import divide
+from discreet.accounting.composition import Division, divide
 from discreet.card import Card, card
 from discreet.core import Account, Budget, Curator, Guarantee
 from discreet.core.bits import Bits, SeededBits, SystemBits
@@ -81,25 +80,6 @@ def _adapts(solver: Solver) -> bool:
     return solver.takes_units and (not solver.private or _ADAPTIVE.issuperset(solver.composes))
 
 
-@lru_cache(maxsize=256)  # the fits of a search, or of a bootstrap, have the same settings
-def _calibrated(
-    parts: tuple[Step | Balance, ...], budget: Budget, measures: tuple[Measure, ...]
-) -> tuple[Budget, tuple[Mechanism, ...]]:
-    """Return the budget of models that compose in ``measures``, and the mechanism of each part.
-
-    `Account.reserve` divides the budget in the same way, and its filters hold parts to their share.
-    """
-    if not parts:
-        return budget, ()
-    shares = [Fraction(part.share) for part in parts]
-    division = divide(budget, sum(shares, Fraction(0)), measures)
-    mechanisms = tuple(
-        part.mechanism(division.measure, division.total * share / division.share)
-        for part, share in zip(parts, shares, strict=True)
-    )
-    return division.models, mechanisms
-
-
 _choose = lru_cache(maxsize=256)(auto.choose)
 """The rule, which sees public numbers alone: fits of the same numbers have the same choice."""
 
@@ -112,22 +92,29 @@ def _report(callbacks: Sequence[Callable[[Progress], None]], model: int, at: Pro
 
 @dataclass(frozen=True)
 class _Method:
-    """A preparation with the mechanism of each step, a solver, and the budget of its models.
+    """A preparation with the mechanism of each step, a solver, and their parts of the budget.
 
-    ``mechanisms`` has one more for the ``balance`` of the classes, if it is measured, and one for
-    the ``inference`` about each model. The solver sees ``width`` features: the columns of X, or
+    ``division`` is None if the models have all of the budget; else ``mechanisms`` are made from it.
+    There is one for each step, one for the ``balance`` of the classes, if it is measured, and one
+    for the ``inference`` about each model. The solver sees ``width`` features: the columns of X, or
     those that ``expansion`` makes of them. Steps see a sample of the rows at ``rate``.
     """
 
     steps: tuple[Step, ...]
-    mechanisms: tuple[Any, ...]
     solver: Solver
-    models: Budget
+    budget: Budget
+    division: Division | None = None
+    mechanisms: tuple[Mechanism, ...] = ()
     balance: Balance | None = None
     inference: tuple[Inference, ...] = ()
     expansion: Expansion | None = None
     width: int = 0
     rate: float = 1.0
+
+    @property
+    def models(self) -> Budget:
+        """Budget of all models."""
+        return self.budget if self.division is None else self.division.models
 
 
 @dataclass(frozen=True)
@@ -282,8 +269,14 @@ class PrivateLinearModel(BaseEstimator):
                 "with it. Pass preparation=None, or use a private solver."
             )
         parts = (*steps, *(() if balance is None else (balance,)), *inference)
-        models, mechanisms = _calibrated(parts, budget, tuple(solver.composes))
-        return _Method(steps, mechanisms, solver, models, balance, inference)
+        if not parts:
+            return _Method(steps, solver, budget)
+        division = divide(budget, [(part.name, part.share) for part in parts], solver.composes)
+        mechanisms = tuple(
+            part.mechanism(division.measure, division.total_of(index))
+            for index, part in enumerate(parts)
+        )
+        return _Method(steps, solver, budget, division, mechanisms, balance, inference)
 
     def _method(
         self,
@@ -455,10 +448,11 @@ class PrivateLinearModel(BaseEstimator):
                 method.steps, self.data_norm, needed=method.solver.needs_row_bound
             ),
         )
-        spends = method.solver.plan(problem, method.models, n_models).spends
+        planned, plan = problem, method.solver.plan(problem, method.models, n_models)
+        spends = plan.spends
         public = (*public, *self._warn(settings.budget, people))
         earlier_fits = next(FITS) if self.counted_before is None else self.counted_before
-        whole = settings.budget if method.mechanisms else spends
+        whole = spends if method.division is None else settings.budget
         payer = None if self.ledger is None else self._payer(self.ledger, method.solver)
         account = Account(whole, payer, people.unit)
         stated = f"ε = {whole.epsilon:g}, δ = {whole.delta:g}, {whole.relation}, one {people.unit}"
@@ -482,6 +476,8 @@ class PrivateLinearModel(BaseEstimator):
                 opened = self._open_inference(method, X, y, rules, prepared, account, noises)
                 rows, solved = prepared.sampled_rows(problem)
                 size = None if prepared.sample is None else prepared.size
+            if solved is not planned:  # its size was measured, or that of a sample was drawn
+                plan = method.solver.plan(solved, method.models, n_models)
             for model, stream in enumerate(bits.spawn(n_models)):
                 # made when needed: targets of many classes would outgrow a narrow table
                 rule = rules[model]
@@ -491,7 +487,7 @@ class PrivateLinearModel(BaseEstimator):
                     part = rows if model == 0 else rows.with_targets(rule(y))
                 curator = Curator(part, account, Noise(stream), Fraction(1, n_models), size)
                 progress = partial(_report, watching, model) if watching else None
-                solution = method.solver.solve(solved, curator, method.models, progress)
+                solution = method.solver.solve(solved, curator, plan, progress)
                 if opened:
                     uneven = not people.even or by_class is not None or people.grouped
                     about: Any = {"weighted": uneven, "mapped": prepared.start is not None}
@@ -520,7 +516,7 @@ class PrivateLinearModel(BaseEstimator):
         if method.expansion is not None:
             public = (*public, "the features: their columns, public bounds and number")
         divided = "the budget was divided between preparation and model before a row was read"
-        of_steps = (*(step.condition for step in fitted), divided) if method.mechanisms else ()
+        of_steps = (*(step.condition for step in fitted), divided) if method.division else ()
         if method.balance is not None:
             of_steps = (method.balance.condition, *of_steps)
         if method.inference:
@@ -621,16 +617,15 @@ class PrivateLinearModel(BaseEstimator):
         Steps see rows with weights by which every unit counts once, the model those of the caller.
         """
         steps, balance = method.steps, method.balance
-        if method.mechanisms and spends != method.models:
+        if method.division is not None and spends != method.models:
             raise NotSupported(
                 f"solver={method.solver.name!r} would spend more than it was given (unsafe=True); "
                 "a preparation cannot be accounted for together with that. Pass preparation=None."
             )
         copy = problem.row_norm is not None or not method.solver.takes_transformed_rows
         copy = pipeline.check_table(steps, X, problem.n_features, copy=copy)
-        if method.mechanisms:
-            parts = (*steps, *(() if balance is None else (balance,)), *method.inference)
-            account.reserve([(part.name, part.share) for part in parts], method.solver.composes)
+        if method.division is not None:
+            account.reserve(method.division)
         noises = [Noise(stream) for stream in bits.spawn(len(method.mechanisms))]
         prepared = pipeline.transform(
             steps,

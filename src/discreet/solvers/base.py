@@ -1,13 +1,13 @@
 """Base class of solvers: declared needs, one plan per fit, and a template method.
 
-A solver never sees rows: it asks a curator. `Solver.solve` checks the arguments, plans the run and
-calls `_solve` once; a method implements `_solve` and, where it calibrates anything, `_plan`.
+A solver never sees rows: it asks a curator. `Solver.plan` checks the arguments and calibrates the
+run; `Solver.solve` checks that the plan is for this run and calls `_solve` once. A method
+implements `_solve` and, where it calibrates anything, `_plan`.
 """
 
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -75,11 +75,13 @@ class Plan:
 
     All of them are public and fixed before a row is read. ``budget`` is what the caller asked for,
     ``spends`` what the fit really spends: the same, or one with the true ε where published
-    constants give less privacy than they claim and the caller insists.
+    constants give less privacy than they claim and the caller insists. `Solver.plan` notes in
+    ``made_for`` the solver, the problem and the number of models that share the budget.
     """
 
     budget: Budget
     spends: Budget
+    made_for: tuple[Solver, Problem, int] | None = field(default=None, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -98,10 +100,6 @@ class Recorder:
         if self._progress is not None:
             share = self._curator.spent_share if spent_share is None else spent_share
             self._progress(Progress(entry, weights.copy(), share))
-
-
-_LAST = threading.local()
-"""``plan`` is the last plan of this thread, ``key`` what it was made for."""
 
 
 class Solver:
@@ -191,34 +189,53 @@ class Solver:
             )
 
     def plan(self, problem: Problem, budget: Budget, n_models: int = 1) -> Any:
-        """Check and calibrate before a row is read; return the `Plan`.
+        """Check and calibrate before a row is read; return the `Plan` that `solve` needs.
 
-        It is not made again for the same objects, as in `plan` then `solve`.
+        ``budget`` is what the caller asked for, for all of ``n_models``.
         """
-        key = (self, problem, budget, n_models)
-        last = getattr(_LAST, "key", (None,) * 4)
-        if last[3] == n_models and all(old is new for old, new in zip(last[:3], key, strict=False)):
-            return _LAST.plan
         self.check(problem.loss, budget, n_models)
         if self.needs_row_bound:
             check_row_norm(self.name, problem)
-        _LAST.key, _LAST.plan = key, self._plan(problem, budget, n_models)
-        return _LAST.plan
+        made = self._plan(problem, budget, n_models)
+        return replace(made, made_for=(self, problem, n_models))
 
     def solve(
         self,
         problem: Problem,
         curator: Curator,
-        budget: Budget,
+        plan: Plan,
         progress: Callable[[Progress], None] | None = None,
     ) -> Solution:
-        """Find private weights for ``problem`` by asking ``curator``.
+        """Find private weights for ``problem`` by asking ``curator``, as ``plan`` says.
 
-        ``budget`` is what the caller asked for, for the whole fit; the curator holds what
-        `plan` says is spent, and serves one of ``curator.n_models`` models.
+        The curator holds what the plan spends, and serves one of ``curator.n_models`` models.
         """
-        plan = self.plan(problem, budget, curator.n_models)
+        self._check_plan(problem, curator, plan)
         return self._solve(problem, curator, plan, Recorder(curator, progress))
+
+    def _check_plan(self, problem: Problem, curator: Curator, plan: Plan) -> None:
+        """Refuse a plan of another solver, problem, number of models or budget."""
+        remedy = "Pass what this solver's `plan` returns for this problem, budget and number."
+        if plan.made_for is None:
+            raise PrivacyError(f"This plan was not made by `Solver.plan`. {remedy}")
+        solver, planned, n_models = plan.made_for
+        if solver != self:
+            raise PrivacyError(f"This plan was made by {solver!r}, not by {self!r}. {remedy}")
+        if planned != problem:
+            raise PrivacyError(f"This plan was made for another problem. {remedy}")
+        if n_models != curator.n_models:
+            raise PrivacyError(
+                f"This plan was made for {n_models} models that share a budget; the curator serves "
+                f"one of {curator.n_models}. {remedy}"
+            )
+        held, spends = curator.budget, plan.spends
+        if spends != held:
+            raise PrivacyError(
+                f"This plan spends ε = {spends.epsilon:g}, δ = {spends.delta:g} under "
+                f"{str(spends.relation)!r}; the curator holds ε = {held.epsilon:g}, δ = "
+                f"{held.delta:g} under {str(held.relation)!r}. Open the account for what the plan "
+                "spends."
+            )
 
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> Plan:
         """Calibrate the run, or refuse it; after `check`, and before a row is read."""

@@ -31,7 +31,7 @@ class Descent(Solver):
     needs_delta: ClassVar[bool] = True
     composes: ClassVar = ("gdp",)
 
-    def solve(self, problem, curator, budget, progress=None):
+    def solve(self, problem, curator, plan, progress=None):
         start = np.zeros(problem.n_parameters)
         secret = curator._rows.gradient_sum(start, problem.loss, 1.0).values
         total = curator.open("gdp")

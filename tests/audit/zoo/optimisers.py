@@ -46,7 +46,7 @@ def end_of_descent(world, sound):
     curator = Recording(rows, Account(budget), seeded(np.random.default_rng(0)))
     solver = OutPert(iterations=5, step_size=1.0 if sound else 4.0)
     with nullcontext() if sound else unchecked_steps():
-        solver.solve(problem, curator, budget)
+        solver.solve(problem, curator, solver.plan(problem, budget))
     return curator.recorded
 
 
