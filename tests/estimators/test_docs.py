@@ -86,9 +86,9 @@ def test_the_schema_and_the_code_of_the_page_on_tables_run(tmp_path, monkeypatch
 
 def test_the_pipeline_of_the_page_on_pipelines_runs(capsys):
     rng = np.random.default_rng(4)
-    X = rng.uniform(0, 100, size=(2000, 3))
+    X = rng.uniform(0, 100, size=(20_000, 3))  # with fewer, scales are often far off
     X[rng.random(X.shape) < 0.1] = np.nan
-    names = {"X": X, "y": (rng.random(2000) < 0.5).astype(int)}
+    names = {"X": X, "y": (rng.random(20_000) < 0.5).astype(int)}
     (code,) = blocks("pipelines.md", "python")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
