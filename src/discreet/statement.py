@@ -22,7 +22,7 @@ _PEOPLE = {
 }
 
 LABELS_TAKEN = "the class labels, taken from y outside the budget"
-"""What the public part of a guarantee says if nobody declared the labels."""
+"""Entry of the public part of a guarantee if nobody declared the labels."""
 
 _LEARNED = " learned from the exact rows, outside the budget"
 
