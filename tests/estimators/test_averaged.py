@@ -17,6 +17,7 @@ from discreet import (
 )
 from discreet.errors import AveragedCellsWarning
 from discreet.estimators.scoring import score_classifier
+from discreet.solvers import Newton
 
 RNG = np.random.default_rng(3)
 N = 20_000
@@ -122,3 +123,11 @@ def test_a_constant_model_averages_all_and_says_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.predict(new_rows(np.asarray))
+
+
+def test_a_fit_without_a_preparation_is_taken_as_it_is():
+    """Newton's own moment, of rows that nothing but a public bound is known of."""
+    model = LinearRegression(1.0, 1e-6, target_bounds=(-5, 5), data_norm=6.0, random_state=0)
+    model.set_params(solver=Newton(shrink=True)).fit(X, MODELS["numbers"][2])
+    assert model.preparation_ == ()
+    assert model.coef_[0] == pytest.approx(0.8, abs=0.1)

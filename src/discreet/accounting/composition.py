@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from discreet.accounting import conversions
 from discreet.accounting.budget import Budget, Measure, Relation
@@ -89,7 +89,7 @@ class Division:
     total: Fraction
     models: Budget
 
-    @property
+    @cached_property
     def share(self) -> Fraction:
         """Share of all parts of the preparation."""
         return sum((share for _, share in self.parts), Fraction(0))

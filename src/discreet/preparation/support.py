@@ -130,17 +130,18 @@ def without_noise(
     moment = solution.moment if norms is None or norms.moment is None else norms.moment
     if norms is None or moment is None or root is None or not root.any():
         return solution, np.zeros(width, dtype=bool)
-    before = [step for step in prepared.fitted if not isinstance(step, FittedWhiten)]
+    whitening = [step for step in prepared.fitted if isinstance(step, FittedWhiten)]  # the last one
+    before = unclipped_map([step for step in prepared.fitted if step not in whitening], width)
+    affine = whitening[0].affine_map(before, width) if whitening else before
     none = np.zeros(width, dtype=bool)
     support = Support(
         moment=moment,
-        scales=unclipped_map(before, width).linear,
+        scales=before.linear,
         root=root if root.ndim else float(root) * np.eye(width),
         norm=norms.target,
         indicators=none if norms.indicators is None else norms.indicators,
         made=made,
     )
     weights = solution.weights.reshape(problem.loss.n_outputs, -1).copy()
-    affine = unclipped_map(prepared.fitted, width)
     weights[:, :width], dropped = support.determined(weights[:, :width], affine)
     return replace(solution, weights=weights.ravel()), dropped
