@@ -210,8 +210,8 @@ class _Table:
     ``signal`` n·μ of it: one over the noise in the mean of numbers in [0, 1]. ``steady_factor`` is
     the multiple of the median norm that keeps noise in second moments small enough. Columns have
     ``any_unit`` unless all are known to have the unit 1, as the last ``n_known`` have; a bound on
-    the norm of rows says nothing about units. ``price`` is the share that a measurement of
-    units of precision 1 costs. A mean is ``precise`` if it is good enough for a second one to be better. A
+    the norm of rows says nothing about units. ``price`` is the share that a measurement of units of
+    precision 1 costs. A mean is ``precise`` if it is good enough for a second one to be better. A
     ``narrow`` table has few columns, none of a known unit.
     """
 
