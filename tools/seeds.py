@@ -16,6 +16,9 @@ and its kind what a comparison demands:
 
 A setting that is refused is a result, too: the type of the exception is recorded and compared. The
 exit code of a comparison is 1 if a case differs by more than its kind allows, or is missing.
+
+The guarantee of each fit is compared, too: its numbers must be equal, and sentences that changed
+are listed. Both files must be written on the same machine, as the last bits of sums depend on it.
 """
 
 from __future__ import annotations
@@ -52,6 +55,9 @@ LARGE = 45_000
 COLUMNS = 5
 """Columns of the tables."""
 
+WIDTH = 40
+"""Columns of noise that a wide table has besides."""
+
 TOLERANCES = {"plain": 0.0, "mapped": 0.0, "copied": 1e-9}
 """Relative difference that each kind of case may have; other kinds are not judged."""
 
@@ -81,6 +87,19 @@ PUBLISHED = {name: True for name in SOLVERS if name not in (*MAPPED, "majority",
 PUBLISHED |= dict.fromkeys(("agd", "laplace-sgd", "privgene"), False)
 """Solvers with the calibration of their paper, and whether it can be ``unsafe``."""
 
+VARIANTS = (
+    "rrpsgd:gradient_clip=1.0",
+    "permutation-sgd:gradient_clip=1.0",
+    "laplace-sgd:gradient_clip=1.0,averaging=True",
+    "sgd:batch_size=50,averaging=False",
+    "agd:sampling_rate=0.2",
+    "gd:quasi_newton=True",
+    "gd:start_share=0.1,shrink=True",
+    "newton:iterations=3,shrink=True",
+    "frank-wolfe:radius=5.0",
+)
+"""Solvers with settings that take another path than their defaults."""
+
 # ---- what a case is made of
 
 MODELS: dict[str, tuple[str, dict[str, Any], str]] = {
@@ -101,8 +120,14 @@ MODELS: dict[str, tuple[str, dict[str, Any], str]] = {
 }
 """Losses by name: estimator, its settings, and the target of the table."""
 
-LAYOUTS = ("float64", "fortran", "float32", "csr", "dask")
-UNITS = ("people", "people3", "weights", "balanced")
+LAYOUTS = ("fortran", "float32", "csr", "csr32", "dask", "wide")
+"""Forms of a table besides rows of float64: other orders, types and stores, or many columns."""
+
+PEOPLE = ("people", "people3", "weights")
+"""Units and weights of rows: people with several rows, with ``rows_per_unit=3``, and weights."""
+
+UNITS = (*PEOPLE, "balanced")
+"""The same for classifiers, whose classes may be balanced."""
 
 STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "bounds": ("Bounds", {"columns": (0, 2)}),
@@ -188,10 +213,14 @@ def cases() -> list[Case]:
     return list(dict.fromkeys(found))
 
 
+NORM = (("data_norm", 3.0),)
+"""A public bound on the norm of rows, which clips some of them."""
+
+
 def _plain(model: str, solver: str, **other: Any) -> Case:
     """Return a case without preparation, on rows of a public norm."""
     other.setdefault("relation", "replace_one")
-    settings = (("data_norm", 3.0), *other.pop("settings", ()))
+    settings = (*NORM, *other.pop("settings", ()))
     return Case("plain", model, solver, settings=settings, **other)
 
 
@@ -201,91 +230,102 @@ def _losses() -> Iterator[Case]:
         for model in MODELS:
             yield _plain(model, solver)
         if solver not in ONE_RELATION:
-            for model in ("logistic", "squared"):
+            for model in ("logistic", "multi-logistic", "squared"):
                 yield _plain(model, solver, relation="add_remove")
+        yield _plain("huber-hinge", solver, settings=(("epsilon", 1.0),))
     for solver in ("gd", "newton", "agd", "sgd", "privgene", "frank-wolfe", "nonprivate"):
         for model in ("logistic", "squared"):
             yield Case("plain", model, solver)
             yield Case("plain", model, solver, settings=(("fit_intercept", False),))
+    for solver in ("gd", "shrunk-gd", "newton", "agd", "objpert", "outpert", "amp", "sgd"):
+        yield _plain("logistic", solver, rows=LARGE)
+        yield _plain("squared", solver, rows=LARGE)
 
 
 def _tables_and_units() -> Iterator[Case]:
     """Yield every solver with every form of a table and every unit."""
     for solver in SOLVERS:
-        for layout in LAYOUTS[1:]:
+        for layout in LAYOUTS:
             yield _plain("logistic", solver, layout=layout)
+            yield _plain("huber", solver, layout=layout)
         for units in UNITS:
             yield _plain("logistic", solver, units=units)
     for solver in ("gd", "shrunk-gd", "newton", "agd", "objpert", "nonprivate"):
-        for layout in LAYOUTS[1:]:
-            for model in ("multi-logistic", "squared"):
-                yield _plain(model, solver, layout=layout)
+        for layout in LAYOUTS:
+            yield _plain("multi-logistic", solver, layout=layout)
+            yield _plain("squared", solver, layout=layout)
         for units in UNITS:
             yield _plain("multi-logistic", solver, units=units)
-            yield _plain("squared", solver, units=units)
             yield _plain("logistic", solver, units=units, layout="csr", relation="add_remove")
+        for units in PEOPLE:
+            yield _plain("squared", solver, units=units)
+            yield _plain("logistic", solver, units=units, layout="dask")
 
 
 def _calibrations() -> Iterator[Case]:
-    """Yield the calibrations of the papers, and pure budgets."""
+    """Yield the calibrations of the papers, pure budgets and other settings of solvers."""
     for solver, unsafe in PUBLISHED.items():
         for settings in ("", ",unsafe=True") if unsafe else ("",):
             published = f"{solver}:calibration=published{settings}"
             yield _plain("logistic", published)
             yield _plain("huber", published)
+            yield _plain("multi-logistic", published, settings=(("epsilon", 1.0),))
     for solver in PURE:
         for model in ("logistic", "huber"):
             yield _plain(model, solver, settings=(("delta", 0.0),))
-    yield _plain("logistic", "agd:sampling_rate=0.2")
-    yield _plain("logistic", "gd:quasi_newton=True")
-    yield _plain("logistic", "gd:start_share=0.1,shrink=True")
+    for solver in VARIANTS:
+        for model in ("logistic", "squared", "poisson"):
+            yield _plain(model, solver)
 
 
 def _affine() -> Iterator[Case]:
     """Yield preparations that are one affine map of the rows."""
     for preparation in AFFINE:
-        for model, solver in (("logistic", "gd"), ("squared", "newton"), ("huber", "shrunk-gd")):
+        for model, solver in (("logistic", "gd"), ("squared", "newton"), ("hinge", "shrunk-gd")):
             yield Case("mapped", model, solver, preparation=preparation)
         yield Case("mapped", "logistic", "gd", relation="replace_one", preparation=preparation)
     for model, solver in (("logistic", "gd"), ("squared", "newton"), ("multi-logistic", "gd")):
-        for layout in LAYOUTS[1:]:
+        for layout in LAYOUTS:
             for preparation in (THREE, FOUR):
                 yield Case("mapped", model, solver, layout, preparation=preparation)
-        for units in UNITS:
+        for units in UNITS if model != "squared" else PEOPLE:
             yield Case("mapped", model, solver, units=units, preparation=FOUR)
             yield Case("mapped", model, solver, "csr", units, preparation=THREE)
     for layout in ("float64", "csr"):
-        norm = (("data_norm", 3.0),)
-        both = {"preparation": "centre+scale", "settings": norm}
-        yield Case("mapped", "logistic", "gd", layout, **both)
-        yield Case("mapped", "squared", "newton", layout, **both)
+        for model, solver in (("logistic", "gd"), ("squared", "newton")):
+            prepared = {"preparation": "centre+scale", "settings": NORM}
+            yield Case("mapped", model, solver, layout, **prepared)
 
 
 def _copied() -> Iterator[Case]:
     """Yield preparations for solvers that need a table of prepared rows."""
-    for solver in SOLVERS:
-        if solver in MAPPED:
-            continue
-        relation = "replace_one"
-        for preparation in ("radius", THREE, FOUR, "bounds+radius+centre"):
-            for model in ("logistic", "huber"):
-                both = {"preparation": preparation, "relation": relation}
-                yield Case("copied", model, solver, **both)
-        for layout in ("float32", "csr", "dask"):
-            both = {"preparation": FOUR, "relation": relation}
-            yield Case("copied", "logistic", solver, layout, **both)
-        yield Case(
-            *("copied", "logistic", solver, "float64", "people"),
-            relation=relation,
-            preparation=FOUR,
-        )
+    for solver in PUBLISHED:
+        for model in ("logistic", "huber"):
+            for preparation in ("radius", THREE, FOUR, "bounds+radius+centre"):
+                yield _with_table("replace_one", model, solver, preparation=preparation)
+            for preparation in ("centre", "centre+spread+whiten", "bounds+centre"):
+                both = {"preparation": preparation, "settings": NORM}
+                yield _with_table("replace_one", model, solver, **both)
+        for layout in LAYOUTS:
+            yield _with_table("replace_one", "logistic", solver, layout=layout, preparation=FOUR)
+            both = {"preparation": "centre+whiten", "settings": NORM}
+            yield _with_table("replace_one", "logistic", solver, layout=layout, **both)
+        for units in UNITS:
+            both = {"preparation": "centre+whiten", "settings": NORM}
+            yield _with_table("replace_one", "logistic", solver, units=units, **both)
+        if solver not in ONE_RELATION:
+            yield _with_table("add_remove", "logistic", solver, preparation=FOUR)
+            yield _with_table("add_remove", "multi-logistic", solver, preparation=THREE)
     for preparation in ("bounds", "centre", "centre+radius", "centre+radius+scale"):
-        norm = (("data_norm", 3.0),)
-        both = {"preparation": preparation, "settings": norm}
-        yield Case("copied", "logistic", "gd", **both)
-        yield Case("copied", "squared", "newton", **both)
-        yield Case("copied", "logistic", "gd", "float32", **both)
-        yield Case("copied", "logistic", "agd", **both)
+        both = {"preparation": preparation, "settings": NORM}
+        for layout in ("float64", "float32", "csr"):
+            yield _with_table("add_remove", "logistic", "gd", layout=layout, **both)
+            yield _with_table("add_remove", "squared", "newton", layout=layout, **both)
+
+
+def _with_table(relation: str, model: str, solver: str, **other: Any) -> Case:
+    """Return a case whose steps write tables."""
+    return Case("copied", model, solver, relation=relation, **other)
 
 
 def _automatic() -> Iterator[Case]:
@@ -294,9 +334,9 @@ def _automatic() -> Iterator[Case]:
         for relation in ("add_remove", "replace_one"):
             yield Case("mapped", model, relation=relation)
     for model in ("logistic", "multi-logistic", "squared", "poisson"):
-        for layout in LAYOUTS[1:]:
+        for layout in LAYOUTS:
             yield Case("mapped", model, layout=layout)
-        for units in UNITS:
+        for units in UNITS if "logistic" in model else PEOPLE:
             yield Case("mapped", model, units=units)
     for model in ("logistic", "squared", "huber", "multi-hinge"):
         for setting in (("data_norm", 3.0), ("fit_intercept", False), ("epsilon", 0.5)):
@@ -315,31 +355,36 @@ def _automatic() -> Iterator[Case]:
     yield Case("mapped", "logistic", layout="frame")
 
 
-NUMERIC = (
-    ("bounded", {0: (-3.0, 3.0), 2: (-6.0, 6.0, "bins")}),
-    ("unbounded", [0, 2]),
-)
-"""Declared numeric columns: with public bounds, and with bounds that a fit chooses."""
+NUMERIC: dict[str, Any] = {
+    "bounded": {0: (-3.0, 3.0), 2: (-6.0, 6.0, "bins")},
+    "listed": [0, 2],
+    "named": {"a": (-3.0, 3.0), "c": None},
+}
+"""Declared numeric columns: with public bounds, with bounds that a fit chooses, and by name."""
 
 
 def _features() -> Iterator[Case]:
     """Yield features of numeric columns: splines, bins and random cosines."""
-    for _, numeric in NUMERIC:
+    for numeric in ("bounded", "listed"):
         for model in ("logistic", "squared", "multi-logistic", "poisson"):
-            yield Case("mapped", model, settings=(("numeric", str(numeric)),))
+            yield Case("mapped", model, settings=(("numeric", numeric),))
         for features in ("additive", "kernel", "linear"):
-            both = (("features", features), ("numeric", str(numeric)))
+            both = (("features", features), ("numeric", numeric))
             yield Case("mapped", "logistic", settings=both)
             yield Case("mapped", "squared", settings=both)
             yield Case("mapped", "logistic", layout="csr", settings=both)
             yield Case("mapped", "logistic", layout="float32", settings=both)
             yield Case("mapped", "logistic", "gd", preparation=THREE, settings=both)
-        both = (("features", "additive"), ("numeric", str(numeric)))
-        yield Case("mapped", "logistic", units="people", settings=both)
-        norm = (*both, ("data_norm", 2.0))
-        for solver in ("agd", "objpert", "sgd", "gd", "newton"):
-            yield Case("copied", "logistic", solver, relation="replace_one", settings=norm)
+        additive = (("features", "additive"), ("numeric", numeric))
+        yield Case("mapped", "logistic", units="people", settings=additive)
+        # private bounds are a step that writes a table
+        kind = "plain" if numeric == "bounded" else "copied"
+        for solver in ("agd", "objpert", "sgd", "gd"):
+            about = {"relation": "replace_one", "settings": (*NORM, *additive)}
+            yield Case(kind, "logistic", solver, **about)
+            yield Case(kind, "huber", solver, **about)
     yield Case("mapped", "logistic", settings=(("features", "additive"),))
+    yield Case("mapped", "logistic", layout="frame", settings=(("numeric", "named"),))
 
 
 def _intervals() -> Iterator[Case]:
@@ -350,16 +395,15 @@ def _intervals() -> Iterator[Case]:
     for model in ("logistic", "squared", "poisson"):
         for units in ("people", "people3", "weights"):
             yield Case("mapped", model, units=units, settings=inference)
-        for layout in LAYOUTS[1:]:
+        for layout in LAYOUTS:
             yield Case("mapped", model, layout=layout, settings=inference)
         yield Case("mapped", model, rows=LARGE, settings=inference)
         yield Case("mapped", model, relation="replace_one", settings=inference)
     yield Case("mapped", "logistic", units="balanced", settings=inference)
-    for solver in ("gd", "newton", "agd", "objpert"):
-        kind = "mapped" if solver in MAPPED else "copied"
-        for model in ("logistic", "squared"):
-            yield Case(kind, model, solver, preparation=FOUR, settings=inference)
-            yield _plain(model, solver, settings=inference)
+    for model, solver in (("logistic", "gd"), ("squared", "newton"), ("squared", "gd")):
+        yield Case("mapped", model, solver, preparation=FOUR, settings=inference)
+        yield Case("mapped", model, solver, "csr", preparation=THREE, settings=inference)
+        yield _plain(model, solver, settings=inference)
 
 
 def _refused() -> Iterator[Case]:
@@ -372,6 +416,7 @@ def _refused() -> Iterator[Case]:
     yield Case("mapped", "logistic", "gd", preparation="centre")
     yield Case("mapped", "logistic", "gd", preparation="magnitude+centre")
     yield Case("copied", "logistic", "nonprivate", preparation=FOUR)
+    yield Case("copied", "logistic", "agd", preparation=FOUR, settings=(("inference", True),))
 
 
 # ---- tables
@@ -419,9 +464,12 @@ def laid_out(X: Any, layout: str) -> Any:
         return np.asfortranarray(X)
     if layout == "float32":
         return X.astype(np.float32)
-    if layout == "csr":
+    if layout.startswith("csr"):
         kept = np.random.default_rng(21).random(X.shape) < 0.5
-        return sp.csr_array(np.where(kept, X, 0.0))
+        number = np.float32 if layout == "csr32" else np.float64
+        return sp.csr_array(np.where(kept, X, 0.0).astype(number))
+    if layout == "wide":
+        return np.hstack([X, np.random.default_rng(22).uniform(-1.0, 1.0, (len(X), WIDTH))])
     if layout == "dask":
         return _in_blocks(X)
     if layout == "frame":
@@ -434,6 +482,19 @@ def _in_blocks(values: Any) -> Any:
     """Return an array of Dask in two blocks of rows."""
     arrays = importlib.import_module("dask.array")
     return arrays.from_array(values, chunks=(-(-len(values) // 2), *values.shape[1:]))
+
+
+def _units(units: str, table: Table) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return settings and arguments of ``fit`` that say whose rows they are and what they weigh."""
+    if units == "people":
+        return {}, {"groups": table.people}
+    if units == "people3":
+        return {"rows_per_unit": 3}, {"groups": table.people}
+    if units == "weights":
+        return {}, {"sample_weight": table.weights}
+    if units == "balanced":
+        return {"class_weight": "balanced"}, {}
+    return {}, {}
 
 
 # ---- running a case
@@ -455,48 +516,37 @@ class Runner:
 
     def run(self, case: Case) -> Record:
         """Fit a case and return its results; an exception is one."""
-        record = Record(case.key)
         try:
             model, X, y, given = self._built(case)
             model.fit(X, y, **given)
+            arrays = self._results(case, model)
         except Exception as error:
-            record.error = type(error).__name__
-            return record
-        record.trace = len(model.trace_)
-        record.guarantee = stated(model.guarantee_)
-        record.arrays = self._results(case, model)
-        return record
+            return Record(case.key, error=type(error).__name__)
+        trace = len(model.trace_)
+        return Record(case.key, "", trace, stated(model.guarantee_), arrays)
 
     def _built(self, case: Case) -> tuple[Any, Any, Any, dict[str, Any]]:
         """Return an unfitted model, the columns, the target and other arguments of ``fit``."""
         estimator, settings, target = MODELS[case.model]
         settings = settings | {"epsilon": 8.0, "delta": 1e-6} | dict(case.settings)
-        if isinstance(settings.get("numeric"), str):
-            settings["numeric"] = dict((str(value), value) for _, value in NUMERIC)[
-                settings["numeric"]
-            ]
+        if "numeric" in settings:
+            settings["numeric"] = NUMERIC[settings["numeric"]]
         if case.preparation:
             settings["preparation"] = [self._step(name) for name in case.preparation.split("+")]
-        given: dict[str, Any] = {}
         table = self.table(case.rows)
-        if case.units.startswith("people"):
-            given["groups"] = table.people
-        if case.units == "people3":
-            settings["rows_per_unit"] = 3
-        if case.units == "weights":
-            given["sample_weight"] = table.weights
-        if case.units == "balanced":
-            settings["class_weight"] = "balanced"
+        about, given = _units(case.units, table)
         given |= {name: table.given[name] for name in case.given}
         X = laid_out(table.X, case.layout)
         y = table.targets[target]
         if case.layout == "dask":
             y = _in_blocks(y)
             given |= {name: _in_blocks(given[name]) for name in given if name == "groups"}
-        seed = zlib.crc32(case.key.encode())
-        solver = self._solver(case.solver)
-        own = {"solver": solver, "relation": case.relation, "random_state": seed}
-        return getattr(self.discreet, estimator)(**settings, **own), X, y, given
+        own = {
+            "solver": self._solver(case.solver),
+            "relation": case.relation,
+            "random_state": zlib.crc32(case.key.encode()),
+        }
+        return getattr(self.discreet, estimator)(**settings, **about, **own), X, y, given
 
     def _step(self, name: str) -> Any:
         """Return a step of a preparation."""
@@ -615,12 +665,10 @@ def run_all(only: str = "") -> Iterator[Record]:
                 yield runner.run(case)
         for key, compute in runner.others():
             if only in key:
-                record = Record(key)
                 try:
-                    record.arrays = compute()
+                    yield Record(key, arrays=compute())
                 except Exception as error:
-                    record.error = type(error).__name__
-                yield record
+                    yield Record(key, error=type(error).__name__)
 
 
 def _in_this_thread() -> Any:
@@ -675,11 +723,13 @@ def difference(old: Record, new: Record) -> float:
         if before.tobytes() == after.tobytes():
             continue
         scale = largest if name in ("coef", "intercept") else np.nanmax(np.abs(before))
-        if not np.array_equal(np.isfinite(before), np.isfinite(after)) or not scale > 0:
-            return np.inf
         finite = np.isfinite(before)
-        gap = np.abs(after.astype(np.float64) - before.astype(np.float64))[finite]
-        worst = max(worst, float(gap.max(initial=0.0) / scale), sys.float_info.min)
+        if not np.array_equal(finite, np.isfinite(after)):
+            return np.inf
+        gaps = np.abs(after.astype(np.float64) - before.astype(np.float64))[finite]
+        largest_gap = float(gaps.max(initial=0.0))
+        relative = largest_gap / scale if scale > 0 else np.inf if largest_gap else 0.0
+        worst = max(worst, relative, sys.float_info.min)  # above 0: bits differ
     return worst
 
 
@@ -693,14 +743,15 @@ def numbers_of(guarantee: dict[str, Any] | None) -> dict[str, Any] | None:
 def allowed(record: Record) -> float:
     """Return the relative difference that a case may have."""
     tolerance = TOLERANCES.get(record.kind, np.inf)
-    return FLOAT32_TOLERANCE if tolerance > 0 and " float32 " in record.key else tolerance
+    narrow = not {"float32", "csr32"}.isdisjoint(record.key.split())
+    return FLOAT32_TOLERANCE if narrow and tolerance > 0 else tolerance
 
 
 def compare(old: dict[str, Record], new: dict[str, Record]) -> int:
     """Print how many cases are the same, and those that are not; return the exit code."""
     counts: dict[str, collections.Counter[str]] = {}
     failed = []
-    texts = 0
+    sentences: dict[str, None] = {}
     for key, before in old.items():
         count = counts.setdefault(before.kind, collections.Counter())
         if key not in new:
@@ -712,7 +763,7 @@ def compare(old: dict[str, Record], new: dict[str, Record]) -> int:
         gap = difference(before, after)
         state = "identical" if gap == 0 else "within 1e-9" if gap <= 1e-9 else "different"
         count[state] += 1
-        texts += before.guarantee != after.guarantee
+        sentences |= dict.fromkeys(_changed_sentences(before, after))
         if gap > allowed(before):
             failed.append(f"{_described(before, after, gap)}: {key}")
         elif state == "different":
@@ -723,11 +774,21 @@ def compare(old: dict[str, Record], new: dict[str, Record]) -> int:
     print(f"{'kind':8}" + "".join(f"{state:>13}" for state in states))
     for kind, count in counts.items():
         print(f"{kind:8}" + "".join(f"{count[state]:13}" for state in states))
-    print(
-        f"{len(new.keys() - old.keys())} cases are new; {texts} guarantees differ, texts included"
-    )
+    for text in sentences:
+        print(f"in a guarantee: {text}")
+    print(f"{len(new.keys() - old.keys())} cases are new")
     print(f"{len(failed)} cases differ by more than they may")
     return int(bool(failed))
+
+
+def _changed_sentences(old: Record, new: Record) -> list[str]:
+    """Return sentences of a guarantee that are gone or new, each with its sign."""
+    before, after = (
+        [text for name in GUARANTEE_TEXTS for text in (record.guarantee or {}).get(name, ())]
+        for record in (old, new)
+    )
+    gone = [f"- {text}" for text in before if text not in after]
+    return gone + [f"+ {text}" for text in after if text not in before]
 
 
 def _described(old: Record, new: Record, gap: float) -> str:
@@ -737,7 +798,8 @@ def _described(old: Record, new: Record, gap: float) -> str:
     if old.trace != new.trace:
         return f"a trace of {old.trace} entries became one of {new.trace}"
     if numbers_of(old.guarantee) != numbers_of(new.guarantee):
-        first, second = numbers_of(old.guarantee) or {}, numbers_of(new.guarantee) or {}
+        first = numbers_of(old.guarantee) or {}
+        second = numbers_of(new.guarantee) or {}
         names = first.keys() | second.keys()
         changed = [name for name in sorted(names) if first.get(name) != second.get(name)]
         return f"guarantee differs in {', '.join(changed)}"
