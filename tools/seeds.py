@@ -36,6 +36,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -293,8 +294,8 @@ def _affine() -> Iterator[Case]:
             yield Case("mapped", model, solver, "csr", units, preparation=THREE)
     for layout in ("float64", "csr"):
         for model, solver in (("logistic", "gd"), ("squared", "newton")):
-            prepared = {"preparation": "centre+scale", "settings": NORM}
-            yield Case("mapped", model, solver, layout, **prepared)
+            prepared = "centre+scale"
+            yield Case("mapped", model, solver, layout, preparation=prepared, settings=NORM)
 
 
 def _copied() -> Iterator[Case]:
@@ -302,30 +303,28 @@ def _copied() -> Iterator[Case]:
     for solver in PUBLISHED:
         for model in ("logistic", "huber"):
             for preparation in ("radius", THREE, FOUR, "bounds+radius+centre"):
-                yield _with_table("replace_one", model, solver, preparation=preparation)
+                yield _with_table(model, solver, preparation)
             for preparation in ("centre", "centre+spread+whiten", "bounds+centre"):
-                both = {"preparation": preparation, "settings": NORM}
-                yield _with_table("replace_one", model, solver, **both)
+                yield _with_table(model, solver, preparation, settings=NORM)
         for layout in LAYOUTS:
-            yield _with_table("replace_one", "logistic", solver, layout=layout, preparation=FOUR)
-            both = {"preparation": "centre+whiten", "settings": NORM}
-            yield _with_table("replace_one", "logistic", solver, layout=layout, **both)
+            yield _with_table("logistic", solver, FOUR, layout=layout)
+            yield _with_table("logistic", solver, "centre+whiten", layout=layout, settings=NORM)
         for units in UNITS:
-            both = {"preparation": "centre+whiten", "settings": NORM}
-            yield _with_table("replace_one", "logistic", solver, units=units, **both)
+            yield _with_table("logistic", solver, "centre+whiten", units=units, settings=NORM)
         if solver not in ONE_RELATION:
-            yield _with_table("add_remove", "logistic", solver, preparation=FOUR)
-            yield _with_table("add_remove", "multi-logistic", solver, preparation=THREE)
+            yield _with_table("logistic", solver, FOUR, relation="add_remove")
+            yield _with_table("multi-logistic", solver, THREE, relation="add_remove")
     for preparation in ("bounds", "centre", "centre+radius", "centre+radius+scale"):
-        both = {"preparation": preparation, "settings": NORM}
         for layout in ("float64", "float32", "csr"):
-            yield _with_table("add_remove", "logistic", "gd", layout=layout, **both)
-            yield _with_table("add_remove", "squared", "newton", layout=layout, **both)
+            about: dict[str, Any] = {"relation": "add_remove", "layout": layout}
+            yield _with_table("logistic", "gd", preparation, settings=NORM, **about)
+            yield _with_table("squared", "newton", preparation, settings=NORM, **about)
 
 
-def _with_table(relation: str, model: str, solver: str, **other: Any) -> Case:
+def _with_table(model: str, solver: str, preparation: str, **other: Any) -> Case:
     """Return a case whose steps write tables."""
-    return Case("copied", model, solver, relation=relation, **other)
+    other.setdefault("relation", "replace_one")
+    return Case("copied", model, solver, preparation=preparation, **other)
 
 
 def _automatic() -> Iterator[Case]:
@@ -380,7 +379,7 @@ def _features() -> Iterator[Case]:
         # private bounds are a step that writes a table
         kind = "plain" if numeric == "bounded" else "copied"
         for solver in ("agd", "objpert", "sgd", "gd"):
-            about = {"relation": "replace_one", "settings": (*NORM, *additive)}
+            about: dict[str, Any] = {"relation": "replace_one", "settings": (*NORM, *additive)}
             yield Case(kind, "logistic", solver, **about)
             yield Case(kind, "huber", solver, **about)
     yield Case("mapped", "logistic", settings=(("features", "additive"),))
@@ -584,14 +583,14 @@ class Runner:
                 for units in ("rows", "people"):
                     about = (relation, bounds, units)
                     end = f"bounds={bounds} {units} {relation}"
-                    yield f"other PrivateScaler {end}", lambda a=about: self._scaled(*a)
-                    yield f"other PrivateImputer {end}", lambda a=about: self._imputed(*a)
+                    yield f"other PrivateScaler {end}", partial(self._scaled, *about)
+                    yield f"other PrivateImputer {end}", partial(self._imputed, *about)
         for solver in ("auto", "gd", "agd"):
             for units in ("rows", "people"):
                 end = f"{solver} {units}"
-                yield f"other tune {end}", lambda s=solver, u=units: self._tuned(s, u)
+                yield f"other tune {end}", partial(self._tuned, solver, units)
         for unit in (None, "person"):
-            yield f"other draft_private unit={unit}", lambda u=unit: self._drafted(u)
+            yield f"other draft_private unit={unit}", partial(self._drafted, unit)
 
     def _scaled(self, relation: str, bounds: Any, units: str) -> dict[str, Any]:
         """Return the numbers of a private scaler."""
