@@ -21,7 +21,7 @@ import pytest
 from discreet.errors import TableError
 from discreet.tables import Categorical, Numeric, Schema, Target, arrays, matching
 from discreet.tables import encoding as encoding_module
-from discreet.tables.arrays import GrowingArray, memory_limit
+from discreet.tables.storage import GrowingArray, memory_limit
 
 SCHEMA = Schema({"a": Numeric(0, 1), "b": Numeric(0, 1)}, Target("y", ["no", "yes"]))
 ROWS = 5000

@@ -18,7 +18,7 @@ import pytest
 import scipy.sparse as sp
 
 from discreet.tables import arrays, csv_files
-from discreet.tables.arrays import GrowingArray, GrowingRows
+from discreet.tables.storage import GrowingArray, GrowingRows
 from discreet.tables.columns import Boolean, Categorical, Ignored, Numeric, Ordinal
 from discreet.tables.reading import Encoded, batches, read
 from discreet.tables.schema import FileFormat, Schema, Target

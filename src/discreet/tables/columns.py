@@ -19,10 +19,18 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from discreet.tables.messages import quoted
 from discreet.validate import FloatArray, check_declared, check_fields, display, integer, number
 
-MISSING, OTHER = "(missing)", "(other)"  # encoded columns for cells missing or not listed
-SPACES = " \t\n\r\v\f\u00a0"  # stripped from both ends of a cell before it is compared
+MISSING = "(missing)"
+"""Encoded column that marks missing cells."""
+
+OTHER = "(other)"
+"""Encoded column of texts that are not listed."""
+
+SPACES = " \t\n\r\v\f\u00a0"
+"""Letters that are stripped from both ends of a cell before it is compared."""
+
 _FROM_CODEBOOK = "public knowledge, e.g. from the codebook"
 
 
@@ -264,18 +272,6 @@ class Ignored(Column):
 KINDS: dict[str, type[Column]] = {
     column.kind: column for column in (Numeric, Categorical, Hashed, Boolean, Ordinal, Ignored)
 }
-
-
-def quoted(texts: Iterable[Any]) -> str:
-    """List texts in a message: in quotes, ten at most, each cut to 60 characters."""
-    listed = [display(text) for text in texts]
-    shown = ", ".join(listed[:10])
-    return shown if len(listed) <= 10 else f"{shown} and {len(listed) - 10} more"
-
-
-def counted(number: int, thing: str) -> str:
-    """Write a number of things: "1 column", "3 columns"."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def repeated(texts: Iterable[str]) -> list[str]:

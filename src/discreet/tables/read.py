@@ -72,15 +72,38 @@ def read(
         Return y as labels, not as indices in ``schema.target.labels``, which need less memory.
     """
     limit = memory_limit(memory)
-    encoder = Encoder(schema, sparse, dtype)
     has_target = schema.target is not None if target is None else target
-    request = Request(schema, has_target, unit=target is not False)
-    blocks = BlockReader(source(data), encoder, request, labels=labels)
+    blocks = open_blocks(
+        data,
+        schema,
+        has_target,
+        unit=target is not False,
+        dtype=dtype,
+        sparse=sparse,
+        labels=labels,
+    )
     return blocks.joined(limit, folder, progress)
 
 
+def open_blocks(
+    data: Any,
+    schema: Schema,
+    target: bool,
+    extra: tuple[str, ...] = (),
+    *,
+    unit: bool = False,
+    dtype: str = "float32",
+    sparse: Sparse = "auto",
+    labels: bool = False,
+) -> BlockReader:
+    """Prepare to encode a source block by block; no record is read before the first block."""
+    encoder = Encoder(schema, sparse, dtype)
+    request = Request(schema, target, extra, unit=unit)
+    return BlockReader(source(data), encoder, request, labels=labels)
+
+
 class BlockReader:
-    """A source that is encoded block by block; ``ids`` are those of the unit's column, if asked for."""
+    """A source that is encoded block by block; ``ids`` holds the unit's ids, if asked for."""
 
     def __init__(
         self, found: Source, encoder: Encoder, request: Request, *, labels: bool = True
@@ -117,12 +140,17 @@ class BlockReader:
                 yield made
 
     def joined(
-        self, limit: int, folder: str | os.PathLike[str] | None, progress: ShowShare = None
+        self,
+        limit: int,
+        folder: str | os.PathLike[str] | None = None,
+        progress: ShowShare = None,
     ) -> Encoded:
         """Encode all records as one table, in memory up to ``limit`` bytes, else in a file."""
         encoder = self._encoder
+        schema = encoder.schema
         target = encoder.target_dtype(self._labels) if self._request.target else None
-        table = GrowingTable(encoder, target, grouped=self.ids is not None)
+        rows = GrowingRows(schema.width, sparse=encoder.sparse, dtype=encoder.dtype)
+        table = GrowingTable(rows, schema.groups, target, grouped=self.ids is not None)
         with closing(table):
             table.reserve(self._source.n_rows or 0, limit, folder)
             with closing(self.blocks(progress, keep=False)) as blocks:

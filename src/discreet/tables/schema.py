@@ -16,6 +16,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from discreet.errors import TableError
 from discreet.files import replacing
 from discreet.page import table
@@ -46,7 +48,8 @@ from discreet.tables.declarations import (
 from discreet.validate import choice
 
 if TYPE_CHECKING:
-    from discreet.tables.reading import Encoded, EncodedBlock, TableTransformer
+    from discreet.tables.read import Encoded, TableTransformer
+    from discreet.tables.records import EncodedBlock
 
 __all__ = ["About", "FileFormat", "Schema", "Spent", "Target"]
 
@@ -270,7 +273,7 @@ class Schema:
         self, *, sparse: bool | Literal["auto"] = "auto", dtype: str = "float64"
     ) -> TableTransformer:
         """Make a scikit-learn transformer that encodes tables by this schema."""
-        from discreet.tables.reading import TableTransformer
+        from discreet.tables.read import TableTransformer
 
         return TableTransformer(self, sparse=sparse, dtype=dtype)
 
@@ -312,7 +315,7 @@ class Schema:
         *Privacy.* X, y and groups are the rows: hand them to an estimator, show them to nobody.
         Leaving groups out of ``fit`` protects single rows instead of people.
         """
-        from discreet.tables.reading import read
+        from discreet.tables.read import read
 
         places: Any = {"memory": memory, "folder": folder}
         form: Any = {"dtype": dtype, "sparse": sparse}
@@ -339,11 +342,11 @@ class Schema:
         target : bool
             Read the target too. If False, the source may lack it, and y is None.
         """
-        from discreet.tables import encoding, matching, reading, sources
+        from discreet.tables.read import open_blocks
 
-        encoder = encoding.Encoder(self, sparse, dtype)
-        request = matching.Request(self, target, check_texts("extra", extra, stripped=False))
-        return reading.encoded_blocks(sources.source(source), encoder, request, progress)
+        asked = check_texts("extra", extra, stripped=False)
+        found = open_blocks(source, self, target, asked, dtype=dtype, sparse=sparse, labels=True)
+        return found.blocks(progress)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data (dicts, lists, texts, numbers) without what has its default value."""
@@ -431,6 +434,21 @@ class Schema:
         """Write a schema file; an existing one is replaced as a whole or not at all."""
         with replacing(path) as stream:
             stream.write(self.to_toml())
+
+
+def check_schema(schema: Any) -> Schema:
+    """Refuse what is not a schema."""
+    if not isinstance(schema, Schema):
+        raise ValueError(f"schema must be a Schema; got {type(schema).__name__}.")
+    return schema
+
+
+def check_array_form(sparse: Any, dtype: Any) -> None:
+    """Check the settings that decide on the form of an encoded table."""
+    if sparse != "auto" and not isinstance(sparse, (bool, np.bool_)):
+        raise ValueError(f'sparse must be True, False or "auto"; got {sparse!r}.')
+    if dtype not in ("float32", "float64", np.float32, np.float64):
+        raise ValueError(f'dtype must be "float32" or "float64"; got {dtype!r}.')
 
 
 def _read_values(data: dict[str, Any], name: str, folder: Path) -> None:
