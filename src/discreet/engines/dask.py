@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from discreet.engines.blocks import Answer, Held, Marks, Part, Task, count_rows, lost
 from discreet.engines.table import BlockTable, Opened, UnitsOfBlock, check_schema, opened
 from discreet.rows.partitions import Block
-from discreet.tables.read import open_blocks
+from discreet.tables.reader import open_blocks
 from discreet.tables.schema import Schema
 from discreet.tables.source import source
 from discreet.tables.storage import memory_limit
@@ -161,7 +161,7 @@ def open(
         Files as in ``schema.open``: a worker reads each into one block, so all workers must see
         them under the same path. Or a dataframe, one block for each of its partitions.
     schema, dtype, sparse
-        As in `discreet.tables.read`; the schema names the target.
+        As in `discreet.tables.reader`; the schema names the target.
     labels : bool
         Make y of labels, as ``schema.open`` does; if False, of indices in ``schema.target.labels``,
         which need less memory.

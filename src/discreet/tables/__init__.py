@@ -14,7 +14,7 @@ pyarrow is imported when a table is read, not before.
 
 from discreet.tables.columns import Boolean, Categorical, Column, Hashed, Ignored, Numeric, Ordinal
 from discreet.tables.draft import draft, draft_private
-from discreet.tables.read import Encoded, TableTransformer, batches, read
+from discreet.tables.reader import Encoded, TableTransformer, batches, read
 from discreet.tables.records import EncodedBlock
 from discreet.tables.schema import About, FileFormat, Schema, Spent, Target
 from discreet.tables.source import Source, source

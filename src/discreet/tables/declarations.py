@@ -20,9 +20,9 @@ from discreet.tables.columns import (
     check_text,
     check_texts,
     nearest,
-    quoted,
     repeated,
 )
+from discreet.tables.messages import quoted
 from discreet.validate import check_declared, choice, number
 
 
@@ -254,22 +254,27 @@ def from_plain(kind: type[Made], plain: Any) -> Made:
         texts = (f"{key!r} is not known; {nearest(str(key), known)}" for key in unknown)
         raise ValueError(" ".join(texts))
     if kind is Numeric:
-        bounds = settings.pop("bounds", None)
-        if bounds not in (None, "private"):
-            raise ValueError(f'bounds must be "private" or left out; got {bounds!r}.')
-        if bounds and not settings.keys().isdisjoint(("low", "high")):
-            raise ValueError('give low and high, or bounds = "private", but not both.')
-        if not bounds and settings.keys().isdisjoint(("low", "high")):
-            raise ValueError(
-                "fill in low and high (public knowledge, e.g. from the codebook), or write "
-                'bounds = "private" to spend part of the fit\'s budget on them.'
-            )
+        _check_numeric(settings)
     elif "values" in known:
         settings.setdefault("values", ())  # the error for an empty list says what to do
     needed = [name for name, value in defaults.items() if value is MISSING and name not in settings]
     if needed:
         raise ValueError(f"{quoted(needed)} must be given.")
     return kind(**settings)
+
+
+def _check_numeric(settings: dict[str, Any]) -> None:
+    """Take ``bounds`` out of the settings of a numeric column; it has bounds of either kind."""
+    bounds = settings.pop("bounds", None)
+    if bounds not in (None, "private"):
+        raise ValueError(f'bounds must be "private" or left out; got {bounds!r}.')
+    if bounds and not settings.keys().isdisjoint(("low", "high")):
+        raise ValueError('give low and high, or bounds = "private", but not both.')
+    if not bounds and settings.keys().isdisjoint(("low", "high")):
+        raise ValueError(
+            "fill in low and high (public knowledge, e.g. from the codebook), or write "
+            'bounds = "private" to spend part of the fit\'s budget on them.'
+        )
 
 
 def toml_text(about: str, plain: Mapping[str, Any], gaps: Gaps | None = None) -> str:

@@ -197,7 +197,9 @@ def distinct_cells(cells: Any) -> tuple[pa.Array, NDArray[np.integer[Any]]]:
         array = array.cast(pa.string())
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
-    indices = array.indices.fill_null(-1) if array.indices.null_count else array.indices
+    indices = array.indices
+    if indices.null_count:
+        indices = indices.cast(pa.int64()).fill_null(-1)
     return plain_array(array.dictionary), indices.to_numpy(zero_copy_only=False)
 
 

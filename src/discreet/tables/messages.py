@@ -24,8 +24,8 @@ Place: TypeAlias = Path | type | None
 """The origin of cells: a file, the type of a table in memory, or unknown."""
 
 WORDS = frozenset(
-    "utf-8 latin-1 utf-16 utf-32 text parquet feather numbers texts times nothing other".split()
-) | {"truth values"}
+    ["utf-8", "latin-1", "utf-16", "utf-32", "text", "parquet", "feather", "numbers", "texts"]
+).union(["truth values", "times", "nothing", "other"])
 """Words of this package that may fill a gap: encodings, kinds of files and of cells."""
 
 MOST_NAMES = 10
@@ -113,6 +113,7 @@ def door(
             made = _replacement(error, None, place)
     if isinstance(made, Refusal):
         made = TableError(made.checked(names, words))
+        vars(made)["of_door"] = True  # an outer door lets it out as it is
     if made is not None:
         _raise_alone(made)
 
@@ -134,7 +135,7 @@ def _replacement(error: BaseException, refusal: Refusal | None, place: Place) ->
     made = error
     if isinstance(error, MemoryError):
         made = MemoryError("Memory ran out while a table was read.")
-    elif isinstance(error, Exception) and not isinstance(error, TableError):
+    elif isinstance(error, Exception) and not _is_public(error):
         made = refusal or Refusal(_FAILED, kind=type(error))
         if refusal is None and isinstance(error, OSError) and error.errno is not None:
             path = error.filename if place is None else place
@@ -143,6 +144,11 @@ def _replacement(error: BaseException, refusal: Refusal | None, place: Place) ->
     if isinstance(made, Refusal):
         made.place = made.place or place
     return made
+
+
+def _is_public(error: Exception) -> bool:
+    """Return True for a refusal, and for an error that a door has made of one."""
+    return isinstance(error, Refusal) or "of_door" in vars(error)
 
 
 def _raise_alone(error: BaseException) -> NoReturn:

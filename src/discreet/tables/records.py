@@ -66,8 +66,8 @@ def encoded(
         groups = ids.codes(batch.column(ids.column))
     X = encoder.encode({name: batch.column(name) for name in schema.used}, out)
     passed = {name: batch.column(name) for name in extra}
-    lengths = {X.shape[0], *(len(each) for each in (y, groups, *passed.values()) if each is not None)}
-    if lengths != {batch.num_rows}:
+    given = [each for each in (y, groups, *passed.values()) if each is not None]
+    if {X.shape[0], *map(len, given)} != {batch.num_rows}:
         raise Refusal("its rows, targets and ids do not belong together. Nothing was encoded.")
     return EncodedBlock(X, y, passed, groups)
 

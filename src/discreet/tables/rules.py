@@ -55,7 +55,7 @@ _OF_TARGET: dict[Problem, str] = {
     "not a number": "column {name}: a cell of the target is not a number; correct such rows or "
     "leave them out, or give the target classes in place of low and high in the schema.",
     "unlisted": "column {name}: a cell of the target is not in any class; correct such rows or "
-    "leave them out, or in the schema add their text to classes, or write other = \"…\", the label "
+    'leave them out, or in the schema add their text to classes, or write other = "…", the label '
     "for all other texts.",
     "other type": _OTHER_TYPE,
 }
@@ -135,17 +135,17 @@ class Rule:
         by_value.pop(None, None)
         is_case = meaning is str.lower
 
-        def code(text: str, value: float | None) -> int:
+        def code_of(text: str, value: float | None) -> int:
             if value is not None and math.isnan(value):
                 return MISSING
             found = self.listed.get(text)
             if found is not None:
                 return found
-            if value is None:
-                value = text.lower() if is_case else text
-            return by_value.get(value, UNLISTED)
+            if value is not None:
+                return by_value.get(value, UNLISTED)
+            return by_value.get(text.lower() if is_case else text, UNLISTED)
 
-        return code
+        return code_of
 
     def _code_of_part(self, text: str, value: float | None) -> int:
         """Return the code of the first letters of a text, or their hash."""

@@ -31,7 +31,6 @@ from discreet.tables.columns import (
     check_text,
     check_texts,
     nearest,
-    quoted,
     repeated,
 )
 from discreet.tables.declarations import (
@@ -45,10 +44,11 @@ from discreet.tables.declarations import (
     to_plain,
     toml_text,
 )
+from discreet.tables.messages import quoted
 from discreet.validate import choice
 
 if TYPE_CHECKING:
-    from discreet.tables.read import Encoded, TableTransformer
+    from discreet.tables.reader import Encoded, TableTransformer
     from discreet.tables.records import EncodedBlock
 
 __all__ = ["About", "FileFormat", "Schema", "Spent", "Target"]
@@ -273,7 +273,7 @@ class Schema:
         self, *, sparse: bool | Literal["auto"] = "auto", dtype: str = "float64"
     ) -> TableTransformer:
         """Make a scikit-learn transformer that encodes tables by this schema."""
-        from discreet.tables.read import TableTransformer
+        from discreet.tables.reader import TableTransformer
 
         return TableTransformer(self, sparse=sparse, dtype=dtype)
 
@@ -315,7 +315,7 @@ class Schema:
         *Privacy.* X, y and groups are the rows: hand them to an estimator, show them to nobody.
         Leaving groups out of ``fit`` protects single rows instead of people.
         """
-        from discreet.tables.read import read
+        from discreet.tables.reader import read
 
         places: Any = {"memory": memory, "folder": folder}
         form: Any = {"dtype": dtype, "sparse": sparse}
@@ -342,7 +342,7 @@ class Schema:
         target : bool
             Read the target too. If False, the source may lack it, and y is None.
         """
-        from discreet.tables.read import open_blocks
+        from discreet.tables.reader import open_blocks
 
         asked = check_texts("extra", extra, stripped=False)
         found = open_blocks(source, self, target, asked, dtype=dtype, sparse=sparse, labels=True)
