@@ -161,7 +161,7 @@ def open(
         Files as in ``schema.open``: a worker reads each into one block, so all workers must see
         them under the same path. Or a dataframe, one block for each of its partitions.
     schema, dtype, sparse
-        As in `discreet.tables.reader`; the schema names the target.
+        As in `discreet.tables.read`; the schema names the target.
     labels : bool
         Make y of labels, as ``schema.open`` does; if False, of indices in ``schema.target.labels``,
         which need less memory.
