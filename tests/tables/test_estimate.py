@@ -11,7 +11,7 @@ import pytest
 from discreet import Ledger
 from discreet.core import Budget, Laplace, PermuteAndFlip, cell_questions
 from discreet.core.cell_questions import CellBounds, KindVote, TextCounts
-from discreet.core.histogram import StabilityHistogram
+from discreet.core.histogram import LimitedHistogram, StabilityHistogram
 from discreet.errors import (
     BudgetExceeded,
     NotSupported,
@@ -275,14 +275,22 @@ class TestBudget:
         monkeypatch.setattr(cell_rows, "batches", noted_batches)
         return seen
 
+    @pytest.mark.parametrize("limit", [50_000, 1000])
     @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-    def test_an_independent_sum_of_all_questions_is_the_budget(self, csv_file, relation, charges):
+    def test_an_independent_sum_of_all_questions_is_the_budget(
+        self, csv_file, relation, limit, charges, monkeypatch
+    ):
+        monkeypatch.setattr(estimate, "DISTINCT_LIMIT", limit)
         private(csv_file, 1.0, 1e-7, relation, target="label")
         uses = [entry for entry in charges if entry != "read"]
         # Recomputed from the noise of each mechanism, not from its stated cost: scale at
         # sensitivity s is s/ε for Laplace, and 2s/ε for a selection that is not monotone.
         epsilon = delta = 0.0
-        for mechanism, times in uses:
+        for used, times in uses:
+            mechanism = used
+            if isinstance(used, LimitedHistogram):
+                epsilon += times / used.limit.scale(1.0)
+                mechanism = used.histogram
             if isinstance(mechanism, Laplace):
                 epsilon += times / mechanism.scale(1.0)
             elif isinstance(mechanism, PermuteAndFlip):
@@ -298,7 +306,8 @@ class TestBudget:
         kinds = Counter()
         for mechanism, times in uses:
             kinds[type(mechanism)] += times
-        assert kinds == {Laplace: 10, PermuteAndFlip: 4, StabilityHistogram: 3}
+        of_texts = StabilityHistogram if limit > 6000 else LimitedHistogram
+        assert kinds == {Laplace: 10, PermuteAndFlip: 4, of_texts: 3}
 
     @pytest.mark.parametrize("task", ["classes", "numbers"])
     def test_a_stated_task_is_not_voted_on_and_costs_no_more(self, csv_file, charges, task):

@@ -71,7 +71,7 @@ class Numeric(Column):
     Parameters
     ----------
     low, high : float or None
-        Bounds of every cell that may occur, known without looking at the data; or both None.
+        Bounds of every cell that may occur, known without reading the rows; or both None.
     scale : {"linear", "sqrt", "log"}
         s(v) = v, sign(v)·√|v| or sign(v)·log(1 + |v|); the last two are for heavy tails.
     missing : bool
@@ -144,7 +144,7 @@ class Categorical(Column):
     Parameters
     ----------
     values : sequence of str
-        Every text that can occur, known without looking at the data; spaces around it are ignored.
+        Every text that can occur, known without reading the rows; spaces around it are ignored.
     unseen : {"other", "zeros", "refuse"}
         Treatment of a text that is not listed: a column "(other)", all columns 0, or stop.
     missing : bool
@@ -356,7 +356,8 @@ def is_identifier(name: str) -> bool:
 
 def may_be_unit(name: str) -> bool:
     """Return True if a name says whose row a row is: patient_nbr, userId, ssn."""
-    words, last = _words(name), {*_IDENTIFIERS, "id", "no", "number", "key"}
+    words = _words(name)
+    last = {*_IDENTIFIERS, "id", "no", "number", "key"}
     return not last.isdisjoint(words[-1:]) and not _PEOPLE.isdisjoint(words)
 
 

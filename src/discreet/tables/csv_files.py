@@ -147,7 +147,8 @@ class TextStream(io.RawIOBase):
             if self.problem is not None or not text:
                 self._at_end = True
                 self._pending = b"" if self.problem else self._pending + self.closing
-        piece, self._pending = self._pending[:size], self._pending[size:]
+        piece = self._pending[:size]
+        self._pending = self._pending[size:]
         return piece
 
     def _guarded(self, read: Callable[[], Any]) -> Any:
@@ -257,7 +258,7 @@ def text_records(path: Path, request: Request) -> Iterator[Records]:
                     shown = max(shown, stream.share)
                     yield Records(fresh, path, shown)
             complete = True
-        # A record did not fit. From the start again, in larger blocks: records cannot be resumed.
+        # A record did not fit. The file is read anew, in larger blocks: records cannot be resumed.
         block_size *= 8
         if not complete and block_size > LONGEST_RECORD:
             raise Refusal(

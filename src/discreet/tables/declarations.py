@@ -158,7 +158,7 @@ class Target:
 
 
 def _checked_classes(classes: Any) -> dict[str, tuple[str, ...]]:
-    """Return labels and the texts that mean them; no text means two."""
+    """Return labels and the texts that mean them; no text means more than one."""
     if not isinstance(classes, Mapping):
         classes = {text: (text,) for text in check_texts("classes", classes)}
     checked = {}
@@ -213,7 +213,9 @@ class Spent:
         object.__setattr__(self, "what", tuple(check_text("what", text) for text in self.what))
 
 
-_LINE = 96  # letters beyond which a list is wrapped
+_LINE = 96
+"""Letters beyond which a list is wrapped."""
+
 Made = TypeVar("Made")
 Gaps: TypeAlias = Mapping[tuple[str, ...], Sequence[str]]
 
@@ -321,16 +323,19 @@ def _item(value: Any, indent: int) -> Any:
 
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         value = int(value)
-    item, is_list = tomlkit.item(value), isinstance(value, list | tuple)
+    item = tomlkit.item(value)
+    is_list = isinstance(value, list | tuple)
     if not is_list or indent + len(" = ") + len(item.as_string()) <= _LINE:
         return item
     line: list[Any] = []
-    wrapped, width = tomlkit.array(), 0
+    wrapped = tomlkit.array()
+    width = 0
     for part in value:
         size = len(tomlkit.item(part).as_string()) + len(", ")
         if line and width + size > _LINE - len("  "):
             wrapped.add_line(*line, indent="  ")
-            line, width = [], 0
+            line = []
+            width = 0
         line.append(part)
         width += size
     wrapped.add_line(*line, indent="  ")

@@ -337,9 +337,11 @@ def draft(
     found = layout(path, form, target=target, unit=unit, hints=hints, public=header is True)
     about = _ABOUT + _FIRST_LINE * found.names_in_first_line
     if names_only:
-        about, guessed = about + _UNNAMED, replace(found, kinds={}, whole=frozenset())
+        about += _UNNAMED
+        guessed = replace(found, kinds={}, whole=frozenset())
     elif not found.kinds:
-        about, guessed = about + _GUESSED, _guessed(found)
+        about += _GUESSED
+        guessed = _guessed(found)
     else:
         guessed = found
     people = [name for name in found.names if columns.may_be_unit(name) and name != target]

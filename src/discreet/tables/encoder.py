@@ -87,7 +87,8 @@ class Encoder:
         if not rule.of_numbers:
             return np.asarray(rule.places[self._target.codes(cells)])
         found, absent = self._target.numbers(cells)
-        low, high = rule.column.low, rule.column.high
+        low = rule.column.low
+        high = rule.column.high
         found = np.clip(found, low, high)
         found[absent] = low + (high - low) / 2
         return found

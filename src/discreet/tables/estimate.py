@@ -146,7 +146,7 @@ class Estimate:
             )
 
     def run(self, found: Layout, progress: ShowShare) -> Schema:
-        """Ask about the columns in two passes, votes first, and make a schema of the answers."""
+        """Ask about kinds, then about bounds and texts, and make a schema of the answers."""
         stated = _stated(found)
         asked = self._asked_names(found, stated)
         # The caller's statement about the target need not be voted on.
@@ -348,7 +348,8 @@ def _target(answer: ColumnAnswer, n_rows: int) -> Target | None:
     that such a row exists.
     """
     classes = answer.frequent
-    name, histogram = answer.share.name, answer.share.histogram
+    name = answer.share.name
+    histogram = answer.share.histogram
     enough = len(classes) > 1
     if enough and answer.bounds and histogram:  # numbers, unless of few values
         deviation = histogram.scale * math.sqrt(2 * len(classes))

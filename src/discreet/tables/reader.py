@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from discreet.tables.encoder import Encoder, trimmed
 from discreet.tables.messages import arrow
-from discreet.tables.records import EncodedBlock, IdCodes, Records, encoded
+from discreet.tables.records import EncodedBlock, IdCodes, Records, check_aligned, encoded
 from discreet.tables.request import Request, columns_to_read
 from discreet.tables.schema import Schema, check_schema
 from discreet.tables.source import Source, source
@@ -158,7 +158,9 @@ class BlockReader:
                     table.append(block.X, block.y, block.groups)
                     del block
             arrow().default_memory_pool().release_unused()  # memory for the fit
-            return Encoded(*table.finish())
+            X, y, groups = table.finish()
+        check_aligned(X.shape[0], X, y, groups)
+        return Encoded(X, y, groups)
 
 
 def records(
@@ -257,7 +259,7 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    *Privacy.* Nothing is learned from the rows: `fit` looks at the names of the columns and at no
+    *Privacy.* Nothing is learned from the rows: `fit` reads the names of the columns and no
     cell, and each row is encoded by itself, so no budget is spent. A row has norm at most
     ``schema.max_norm``, once no column is unbounded.
 

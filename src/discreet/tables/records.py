@@ -66,10 +66,15 @@ def encoded(
         groups = ids.codes(batch.column(ids.column))
     X = encoder.encode({name: batch.column(name) for name in schema.used}, out)
     passed = {name: batch.column(name) for name in extra}
-    given = [each for each in (y, groups, *passed.values()) if each is not None]
-    if {X.shape[0], *map(len, given)} != {batch.num_rows}:
-        raise Refusal("its rows, targets and ids do not belong together. Nothing was encoded.")
+    check_aligned(batch.num_rows, X, y, groups, *passed.values())
     return EncodedBlock(X, y, passed, groups)
+
+
+def check_aligned(n_rows: int, X: Any, *columns: Any) -> None:
+    """Refuse rows, targets and ids that are not of one length; None stands for no column."""
+    lengths = [X.shape[0], *(len(column) for column in columns if column is not None)]
+    if any(length != n_rows for length in lengths):
+        raise Refusal("its rows, targets and ids do not belong together. Nothing was encoded.")
 
 
 class IdCodes:

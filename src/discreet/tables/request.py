@@ -40,7 +40,8 @@ class Request:
     @property
     def needed(self) -> list[str]:
         """Names of the columns that are encoded."""
-        target, unit = self.schema.target, self.schema.unit
+        target = self.schema.target
+        unit = self.schema.unit
         names = list(self.schema.used)
         if target is not None and self.target:
             names.append(target.column)
@@ -61,13 +62,15 @@ def columns_to_read(found: Sequence[str], request: Request) -> list[str]:
     If few of the schema's names were found, the first line may be a record. Then other names are
     not shown, neither here nor by a `door`.
     """
-    needed, schema = request.needed, request.schema
+    needed = request.needed
+    schema = request.schema
     if request.target and schema.target is None:
         raise Refusal(
             "the schema names no target. Add [target] to the schema, or read without it "
             "(target=False)."
         )
-    known, present = set(schema.file_names), set(found)
+    known = set(schema.file_names)
+    present = set(found)
     problems = []
     if missing := [name for name in needed if name not in present]:
         text = (
@@ -105,7 +108,8 @@ def check_types(fields: Any, request: Request) -> dict[str, str]:
     Returns what the cells of each column are: numbers, texts, truth values, times or nothing.
     Widths do not matter, because the schema says what a cell means.
     """
-    families, problems = {}, []
+    families: dict[str, str] = {}
+    problems = []
     for name in request.needed:
         kind = fields.field(name).type
         families[name] = family(kind)

@@ -195,7 +195,8 @@ def _column_rule(name: str, column: Any, markers: tuple[str, ...]) -> Rule:
 
 def target_rule(schema: Schema) -> Rule | None:
     """Return the rule of the target; its places are classes, by their index in the labels."""
-    target, markers = schema.target, schema.file.missing
+    target = schema.target
+    markers = schema.file.missing
     if target is None:
         return None
     tolerant = target.other is not None or target.invalid == "middle"

@@ -2,7 +2,7 @@
 
 The schema is written before the rows are read. It fixes the width of the encoded table, the name
 and bounds of each encoded column and the largest norm of a row, none of which then depends on the
-rows. Where looking at the data was unavoidable, as for private bounds, ``spent`` is the cost.
+rows. Where it was estimated from the rows, as private bounds are, ``spent`` is the cost.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ if TYPE_CHECKING:
 
 __all__ = ["About", "FileFormat", "Schema", "Spent", "Target"]
 
-VERSION = 1  # of schema files
+VERSION = 1
+"""Version of schema files."""
+
 _ABOUT = """\
 Schema of a table, for discreet: what is publicly known about each column.
 Bounds, categories and classes come from a codebook or a form, never from looking at the rows."""
@@ -387,7 +389,8 @@ class Schema:
         kinds = {"about": About, "file": FileFormat, "target": Target, "spent": Spent}
         parts = {key: made(kind, key, data[key]) for key, kind in kinds.items() if key in data}
         parts |= {key: data[key] for key in ("unit", "extra") if key in data}
-        columns, listed = {}, data.get("columns", {})
+        columns = {}
+        listed = data.get("columns", {})
         if isinstance(listed, Mapping):
             for key, plain in listed.items():
                 columns[key] = made(Column, f"columns.{key_text(str(key))}", plain)
@@ -494,7 +497,7 @@ def _as_target(name: str, column: Column) -> Target:
             raise ValueError(f"column {name!r} needs low and high to be the target.")
         return Target(name, low=column.low, high=column.high)
     if isinstance(column, Boolean):
-        # Case does not matter in a Boolean, but it does in a class: list the usual spellings.
+        # Case does not matter in a Boolean, but it does in a class: list the common spellings.
         classes = {}
         for label, texts in (("false", column.false), ("true", column.true)):
             written = ((text, text.lower(), text.upper(), text.capitalize()) for text in texts)

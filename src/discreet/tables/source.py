@@ -247,7 +247,8 @@ def _parquet(path: Path, stamp: Stamp) -> ArrowPart:
         n_rows = file.metadata.num_rows
 
     def stream(wanted: list[str], request: Request) -> Iterator[Any]:
-        is_text, is_number = arrow().types.is_string, request.schema.holds_numbers
+        is_text = arrow().types.is_string
+        is_number = request.schema.holds_numbers
         names = [name for name in request.needed if is_text(fields.field(name).type)]
         texts = [name for name in names if not is_number(name)]
         with opened_parquet(path, texts) as file:

@@ -83,7 +83,8 @@ class GrowingArray:
         except OSError as error:
             if error.errno in FULL:  # other errors: this file system cannot reserve space
                 self._fail(error, size)
-        content, self._memory = self._memory, bytearray()
+        content = self._memory
+        self._memory = bytearray()
         self._write(memoryview(content))
 
     def append(self, block: NDArray[Any]) -> None:
@@ -98,8 +99,11 @@ class GrowingArray:
     def widen(self, dtype: DTypeLike) -> None:
         """Go on with numbers of another type."""
         if self.dtype != dtype:
-            in_file, content = self._file is not None, self.finish().astype(dtype)
-            self.dtype, self.size, self._memory = content.dtype, 0, bytearray()
+            in_file = self._file is not None
+            content = self.finish().astype(dtype)
+            self.dtype = content.dtype
+            self.size = 0
+            self._memory = bytearray()
             if in_file:
                 self.move_to_file(self._folder)
             self.append(content)
@@ -108,7 +112,8 @@ class GrowingArray:
         """Return the array; one in a file cannot be written to. Nothing can be added any more."""
         if self._file is None:
             return np.frombuffer(self._memory, dtype=self.dtype)
-        size, mapped = self.size * self.dtype.itemsize, None
+        size = self.size * self.dtype.itemsize
+        mapped = None
         if size:
             self._file.truncate(size)
             mapped = mmap.mmap(self._file.fileno(), size, access=mmap.ACCESS_READ)
@@ -117,7 +122,9 @@ class GrowingArray:
 
     def close(self) -> None:
         """Give up the content, unless it was finished."""
-        file, self._file, self._memory = self._file, None, bytearray()
+        file = self._file
+        self._file = None
+        self._memory = bytearray()
         if file is not None:
             file.close()
 
