@@ -12,8 +12,7 @@ from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
 from discreet.core.questions import SumQuestion
 from discreet.rows import Block, Sum, as_rows, partitioned_rows
-
-from ..rows.questions import Threads
+from tests.rows.questions import Threads
 
 
 def sign_sum(rows):
