@@ -36,6 +36,13 @@ def bits_of(random_state: Any) -> Bits:
     return SeededBits(int(random_state.randint(0, 2**31 - 1)))
 
 
+class Stream:
+    """A source of noise for one curator: whoever holds it cannot draw from it."""
+
+    def __init__(self, bits: Bits) -> None:
+        self._noise = Noise(bits)
+
+
 class Session(Unique):
     """The account and the noise of one release, and the curators that share them.
 
@@ -67,14 +74,14 @@ class Session(Unique):
         """True if the noise comes from the operating system, not from a seed."""
         return self.bits.secure
 
-    def streams(self, count: int) -> list[Noise]:
+    def streams(self, count: int) -> list[Stream]:
         """Return ``count`` independent sources of noise, one for each curator to come."""
-        return [Noise(stream) for stream in self.bits.spawn(count)]
+        return [Stream(bits) for bits in self.bits.spawn(count)]
 
     def curator(
         self,
         rows: AskedRows,
-        noise: Noise | None = None,
+        stream: Stream | None = None,
         share: Fraction = Fraction(1),
         n_rows: int | None = None,
     ) -> Curator:
@@ -85,6 +92,6 @@ class Session(Unique):
         The rows were made with the unit of this session, or nothing is read. The account sees to it
         that all shares together are at most 1.
         """
-        if noise is None:
-            [noise] = self.streams(1)
-        return Curator(rows, self.account, noise, share, n_rows)
+        if stream is None:
+            [stream] = self.streams(1)
+        return Curator(rows, self.account, stream._noise, share, n_rows)
