@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.bits import Bits
-from discreet.core.cell_questions import CellBounds, CellQuestion
+from discreet.core.cell_questions import CellBounds
 from discreet.rows import cell_counts
 from discreet.rows.units import Unit
 from discreet.tables.columns import SPACES, Boolean, Column, Numeric
@@ -134,8 +134,8 @@ class CellRows:
         """Number of rows, or of people; 0 if it is not known before a pass."""
         return self._size or 0
 
-    def answer(self, questions: Sequence[CellQuestion[Any]]) -> list[Any]:
-        """Return the exact answers to all questions, from one pass over the rows."""
+    def answer(self, questions: Sequence[Any]) -> list[Any]:
+        """Return the exact answers to all questions about cells, from one pass over the rows."""
         wanted: dict[str, Column] = {}
         for question in questions:
             of_numbers = isinstance(question, CellBounds)
