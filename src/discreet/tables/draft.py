@@ -383,22 +383,24 @@ def _proposed(found: Layout, name: str) -> dict[str, Any]:
 
 def _guessed(found: Layout) -> Layout:
     """Tell numbers, texts and identifiers apart by the first records of a text file."""
-    with closing(batches(found.source, found.reading(), target=False, drafting=True)) as records:
+    schema = found.reading()
+    with closing(batches(found.source, schema, target=False, drafting=True)) as records:
         first = next(records)
     kinds: dict[str, columns.Kind] = {}
     whole: set[str] = set()
     reasons: dict[str, str] = {}
-    for name, cells in first.items():
-        values = cells.slice(0, FIRST_RECORDS)
-        present = len(values) - values.null_count
-        first_cells = CellBlock({name: values})
-        is_numeric = first_cells.number_margin(name) == present > 0
-        kinds[name] = "numeric" if is_numeric else "categorical"
-        if is_numeric and first_cells.whole_margin(name) == present:
-            whole.add(name)
-        may_name = present >= 100 and (name in whole or not is_numeric)
-        if may_name and len(values.drop_null().unique()) == present:
-            reasons[name] = _ALL_DIFFERENT
+    with found.source.door(Request(schema, target=False, drafting=True)):
+        for name, cells in first.items():
+            values = cells.slice(0, FIRST_RECORDS)
+            present = len(values) - values.null_count
+            first_cells = CellBlock({name: values})
+            is_numeric = first_cells.number_margin(name) == present > 0
+            kinds[name] = "numeric" if is_numeric else "categorical"
+            if is_numeric and first_cells.whole_margin(name) == present:
+                whole.add(name)
+            may_name = present >= 100 and (name in whole or not is_numeric)
+            if may_name and len(values.drop_null().unique()) == present:
+                reasons[name] = _ALL_DIFFERENT
     return replace(found, kinds=kinds, whole=frozenset(whole), reasons=reasons)
 
 
