@@ -12,14 +12,16 @@ from discreet.core import (
     LaplaceNoisyMax,
     PrivacyFilter,
     SelectionMechanism,
+    questions,
 )
 from discreet.core.bits import SeededBits, SystemBits
 from discreet.core.mechanisms import AdditiveMechanism
 from discreet.core.noise import Noise, from_grid, on_grid
+from discreet.core.questions import Question, SumQuestion
 from discreet.core.ranges import edges, norm_candidates
 from discreet.estimators.scoring import score_classifier, score_histogram, score_regressor
 from discreet.preparation import RowNorms, Step
-from discreet.rows import Rows
+from discreet.rows import sums
 from discreet.tables.histogram import StabilityHistogram, noisy_limit, noisy_vote
 
 __all__ = [
@@ -29,12 +31,13 @@ __all__ = [
     "LaplaceNoisyMax",
     "Noise",
     "PrivacyFilter",
+    "Question",
     "RowNorms",
-    "Rows",
     "SeededBits",
     "SelectionMechanism",
     "StabilityHistogram",
     "Step",
+    "SumQuestion",
     "SystemBits",
     "bits_of_fits",
     "cached_calibration",
@@ -44,9 +47,11 @@ __all__ = [
     "noisy_vote",
     "norm_candidates",
     "on_grid",
+    "questions",
     "score_classifier",
     "score_histogram",
     "score_regressor",
+    "sums",
 ]
 
 CALIBRATION = (
