@@ -110,7 +110,12 @@ class Curator(AccountPart):
     # ---- the gate
 
     def ask(self, question: Question[Answer], mechanism: Mechanism) -> Answer:
-        """Return a private answer to one question: see `ask_all`."""
+        """Return a private answer to one question.
+
+        Privacy
+        -------
+        That of `ask_all` with this question alone.
+        """
         answer: Answer = self.ask_all([(question, mechanism)])[0]
         return answer
 
