@@ -1,6 +1,7 @@
 """The page of the curator has a table of all questions, made from their classes."""
 
 import importlib.util
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,9 @@ from typing import ClassVar
 import pytest
 
 from discreet.accounting.budget import Relation
-from discreet.core import questions
+from discreet.core import Account, Curator, questions
+from discreet.core.session import Session
+from discreet.rows import Rows
 
 ROOT = Path(__file__).parents[2]
 spec = importlib.util.spec_from_file_location("questions_tool", ROOT / "tools" / "questions.py")
@@ -60,6 +63,26 @@ def test_every_question_has_a_row():
     assert len(concrete) == 17
     for name in concrete:
         assert f"| `{name}` |" in tool.table()
+
+
+def test_every_question_has_a_lemma_for_units():
+    text = (tool.PAGE.parent / "unit.md").read_text("utf-8").split("## Every question")[1]
+    rows = [line for line in text.split("\n## ")[0].splitlines() if line.startswith("| `")]
+    names = {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    doors = {"refine", "sampled_gradient", "descend", "release", "run"}
+    assert names == {kind.__name__ for kind in tool.kinds()} | doors
+
+
+def test_pages_name_what_exists():
+    owners = {"Curator": Curator, "Rows": Rows, "Session": Session, "Account": Account}
+    named = [
+        (page.name, owner, name)
+        for page in [*(ROOT / "docs").rglob("*.md")]
+        for owner, name in re.findall(r"`(\w+)\.(\w+)", page.read_text("utf-8"))
+        if owner in owners
+    ]
+    assert len(named) > 5
+    assert [one for one in named if not hasattr(owners[one[1]], one[2])] == []
 
 
 @pytest.mark.parametrize(
