@@ -20,7 +20,7 @@ TRUSTED = ("core", "exact", "audit")
 MADE = {"Account", "Noise", "PlannedFilter", "PrivacyFilter"}
 """Classes that other packages may name in annotations only."""
 
-CHARGES = {"charge", "_charge", "_charge_ledger"}
+CHARGES = {"charge", "charge_all", "_charge", "_charge_ledger"}
 """Methods that spend."""
 
 DRAWS = {name for name in dir(Noise) if not name.startswith("_") and callable(getattr(Noise, name))}
@@ -111,7 +111,8 @@ def _is_noise(node):
         ("x: core.Account | None = None", 0),
         ("x: Account = Account(budget)", 1),
         ("account.open('pure').charge(mechanism)", 1),
-        ("self._charge(mechanism, 2)", 1),
+        ("self._charge((mechanism, 2))", 1),
+        ("self._filter.charge_all(uses)", 1),
         ("super().charge(*cost)", 0),
         ("class Own(core.PrivacyFilter):\n    def charge(self): super().charge(0)", 1),
         ("curator.ask(question, mechanism)", 0),
@@ -152,6 +153,6 @@ def test_the_core_itself_would_be_seen():
 
 CORE = {
     "session.py": ["Account", "Noise"],
-    "account.py": ["PrivacyFilter", "PlannedFilter", "self._charge_ledger()"],
-    "curator.py": ["self._charge(mechanism)", "self._charge(mechanism, question.uses)"],
+    "account.py": ["PrivacyFilter", "PlannedFilter", "self._filter.charge_all(uses)"],
+    "curator.py": ["self._charge((mechanism, 1))", "self._charge((mechanism, descent.uses))"],
 }

@@ -27,7 +27,7 @@ from .transcript import (
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyLeakWarning")
 
-WATCHED = [(Curator, "ask"), (Noise, "gaussian"), (PrivacyFilter, "charge")]
+WATCHED = [(Curator, "ask"), (Noise, "gaussian"), (PrivacyFilter, "charge_all")]
 
 
 def test_watching_is_undone_even_after_an_error():
@@ -69,7 +69,7 @@ def test_watching_does_not_change_a_fit():
 def test_questions_charges_and_draws_are_in_order():
     steps = record(logistic("gd"), TABLE).transcript.steps
     start = next(k for k, step in enumerate(steps) if step.startswith("asks"))
-    assert steps[start + 1].startswith("charges (Gaussian")
+    assert steps[start + 1].startswith("charges (((Gaussian")
     assert steps[start + 2].startswith("draws gaussian")
 
 

@@ -253,7 +253,8 @@ def _charge(
     transcript: Transcript, charge: Callable[..., Any], owner: Any, args: Any, options: Any
 ) -> Any:
     """Record a charge to a filter, or the opening of one."""
-    transcript.note(charge.__name__.replace("_", " ") + "s", describe(args), describe(options))
+    name = charge.__name__.removesuffix("_all").replace("_", " ")
+    transcript.note(f"{name}s", describe(args), describe(options))
     return charge(owner, *args, **options)
 
 
@@ -286,7 +287,7 @@ def _spies() -> Iterator[tuple[type, str, Spy]]:
     for name in ("gaussian", "laplace", "exponential", "gumbel", "l2_norm", "select"):
         yield Noise, name, _draw
     for owner, name in (
-        (PrivacyFilter, "charge"),
+        (PrivacyFilter, "charge_all"),
         (Account, "open"),
         (Account, "open_plan"),
         (Account, "open_reserved"),
