@@ -29,6 +29,7 @@ from discreet.core.mechanisms import AdditiveMechanism, Gaussian
 from discreet.core.noise import Noise
 from discreet.core.questions import Answer, Gradient, NoisySum, Public, Question
 from discreet.errors import PrivacyError
+from discreet.rows.partitions import AnyRows
 from discreet.rows.sums import Sum
 from discreet.validate import FloatArray, integer, number, positive
 
@@ -57,7 +58,7 @@ class Curator(AccountPart):
 
     def __init__(
         self,
-        rows: Any,
+        rows: AnyRows,
         account: Account,
         noise: Noise,
         share: Fraction = Fraction(1),
@@ -286,7 +287,7 @@ class Curator(AccountPart):
         rate = number("rate", rate, above=0.0, most=1.0)
         return self._view(self._rows.sample(rate, self.generator()))
 
-    def on_sample(self, rows: Any, n_rows: int) -> Self:
+    def on_sample(self, rows: AnyRows, n_rows: int) -> Self:
         """Return a curator for a sample that was drawn already, of ``n_rows`` expected rows.
 
         Privacy
@@ -316,7 +317,7 @@ class Curator(AccountPart):
             raise ValueError("index must name at least one column, each once, in rising order.")
         return self._view(self._rows.columns(chosen, positive("factor", factor), matrix))
 
-    def _view(self, rows: Any, n_rows: int | None = None) -> Self:
+    def _view(self, rows: AnyRows, n_rows: int | None = None) -> Self:
         n_rows = self.n_rows if n_rows is None else n_rows
         view = type(self)(rows, self._account, self._noise, self._share, n_rows)
         view._filter = self._filter
@@ -349,7 +350,7 @@ def _check_sampling(mechanism: object, relation: Relation) -> None:
         )
 
 
-def _check_proof(proven_for: Relation, rows: Any, relation: Relation) -> None:
+def _check_proof(proven_for: Relation, rows: AnyRows, relation: Relation) -> None:
     """Refuse a computation whose proof is for other units or another relation."""
     if rows.grouped:
         raise PrivacyError("The sensitivity was proven for single rows, but rows share units.")

@@ -18,6 +18,7 @@ from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.curator import Curator
 from discreet.core.filters import Unique
 from discreet.core.noise import Noise
+from discreet.rows.partitions import AnyRows
 from discreet.rows.units import Unit
 
 
@@ -72,7 +73,7 @@ class Session(Unique):
 
     def curator(
         self,
-        rows: Any,
+        rows: AnyRows,
         noise: Noise | None = None,
         share: Fraction = Fraction(1),
         n_rows: int | None = None,

@@ -21,8 +21,8 @@ from discreet.errors import NotSupported, PrivacyError
 from discreet.rows.bounds import UNIT_ROUNDOFF
 from discreet.rows.counts import Counts
 from discreet.rows.curvature import perturbed_gradient
-from discreet.rows.data import SOLVERS_OF_SUMS, Summed
-from discreet.rows.rows import Rows, as_rows
+from discreet.rows.data import SOLVERS_OF_SUMS
+from discreet.rows.rows import Rows, Summed, as_rows
 from discreet.rows.sums import Sum
 from discreet.rows.table import tree_total
 from discreet.rows.units import Unit
@@ -301,6 +301,10 @@ class PartitionedRows:
         if len(found) != len(ids):
             raise PrivacyError("A partition did not answer; nothing was released.")
         return [found[id] for id in ids]
+
+
+AnyRows = Rows | PartitionedRows
+"""Rows of one table, or of blocks elsewhere."""
 
 
 def partitioned_rows(

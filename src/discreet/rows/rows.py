@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,11 +22,18 @@ from discreet.rows.bounds import (
     UNIT_ROUNDOFF,
     gradient_error,
 )
-from discreet.rows.data import RowData, Summed, add_constant
+from discreet.rows.data import RowData, add_constant
 from discreet.rows.sparse import SparseTable
 from discreet.rows.table import DenseTable
 from discreet.rows.units import RowWeights
 from discreet.validate import FloatArray, integer, number
+
+
+class Summed(Protocol):
+    """A question about rows: data that can be pickled, with a kernel."""
+
+    def on(self, rows: Rows) -> Any:
+        """Return the exact answer for the rows of one table, or of one block of it."""
 
 
 class Checked(NamedTuple):
