@@ -11,7 +11,9 @@ and the change shows its exponent. The units are those of the rows that a questi
 
 from __future__ import annotations
 
+import importlib
 import math
+import pkgutil
 import sys
 from collections.abc import Iterator
 from dataclasses import fields, replace
@@ -20,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from discreet import core
 from discreet.accounting.budget import Relation
-from discreet.core import questions
 from discreet.core.mechanisms import Gaussian, L2Norm, Laplace
 from discreet.core.questions import Public, Question, SumQuestion
 from discreet.core.selections import ExponentialMechanism, LaplaceNoisyMax, PermuteAndFlip
@@ -69,8 +71,8 @@ SAMPLES: dict[str, Any] = {
 }
 """Fields of questions: a new one needs a number that the formula can be found with."""
 
-OTHER_SAMPLES: dict[str, dict[str, Any]] = {"among": {"ExponentCounts": np.array([True, True])}}
-"""Second samples of fields that make a question of another sensitivity, by class."""
+OTHER_SAMPLES: dict[tuple[str, str], Any] = {("ExponentCounts", "among"): np.array([True, True])}
+"""Second samples of a class's field that make a question of another sensitivity."""
 
 SYMBOLS = {
     "clip": "C",
@@ -129,13 +131,18 @@ class _Probe:
 
 
 def kinds() -> list[Any]:
-    """Return the classes of questions that can be asked, in the order of their module."""
-    found = [
-        kind
-        for kind in vars(questions).values()
-        if isinstance(kind, type) and issubclass(kind, Question) and kind.on is not Question.on
-    ]
-    return [kind for kind in found if kind.__module__ == questions.__name__]
+    """Return the classes of questions of the core that can be asked, in the order of the code."""
+    found: list[Any] = []
+    for name in sorted(module.name for module in pkgutil.iter_modules(core.__path__)):
+        module = importlib.import_module(f"{core.__name__}.{name}")
+        found += [
+            kind
+            for kind in vars(module).values()
+            if isinstance(kind, type) and issubclass(kind, Question)
+            if kind.__module__ == module.__name__ and not kind.__name__.startswith("_")
+            if hasattr(kind, "protected")
+        ]
+    return found
 
 
 def samples(kind: Any) -> Iterator[tuple[str, Question[Any]]]:
@@ -144,15 +151,11 @@ def samples(kind: Any) -> Iterator[tuple[str, Question[Any]]]:
     unknown = [name for name in names if name not in SAMPLES]
     if unknown:
         raise KeyError(f"{kind.__name__} has fields without a sample: {', '.join(unknown)}.")
-    first: Question[Any] = kind(**{name: SAMPLES[name] for name in names})
+    first: Any = kind(**{name: SAMPLES[name] for name in names})
     yield f"`{kind.__name__}`", first
-    for name in names:
-        if kind.__name__ in OTHER_SAMPLES.get(name, {}):
-            other: Any = first
-            yield (
-                f"`{kind.__name__}` with `{name}`",
-                replace(other, **{name: OTHER_SAMPLES[name][kind.__name__]}),
-            )
+    for (owner, name), value in OTHER_SAMPLES.items():
+        if owner == kind.__name__:
+            yield f"`{owner}` with `{name}`", replace(first, **{name: value})
 
 
 def rows_of(unit: str) -> Rows:

@@ -6,13 +6,13 @@ from contextlib import contextmanager
 
 import pytest
 
+from discreet import core
 from discreet.core import (
     Account,
     Curator,
     LaplaceNoisyMax,
     PrivacyFilter,
     SelectionMechanism,
-    questions,
 )
 from discreet.core.bits import SeededBits, SystemBits
 from discreet.core.mechanisms import AdditiveMechanism
@@ -21,7 +21,6 @@ from discreet.core.questions import Question, SumQuestion
 from discreet.core.ranges import edges, norm_candidates
 from discreet.estimators.scoring import score_classifier, score_histogram, score_regressor
 from discreet.preparation import RowNorms, Step
-from discreet.rows import sums
 from discreet.tables.histogram import StabilityHistogram, noisy_limit, noisy_vote
 
 __all__ = [
@@ -41,17 +40,16 @@ __all__ = [
     "SystemBits",
     "bits_of_fits",
     "cached_calibration",
+    "core",
     "edges",
     "from_grid",
     "noisy_limit",
     "noisy_vote",
     "norm_candidates",
     "on_grid",
-    "questions",
     "score_classifier",
     "score_histogram",
     "score_regressor",
-    "sums",
 ]
 
 CALIBRATION = (

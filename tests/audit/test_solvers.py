@@ -9,8 +9,9 @@ solver with probability at most 1e-6.
 import pytest
 
 from discreet.audit import Verdict, attacks, most_telling, run, subjects
+from discreet.rows import sums
 
-from .internals import cached_calibration, sums
+from .internals import cached_calibration
 
 EPSILON = 2.0
 FEW, MANY = 4_600, 12_000  # runs one by one, and many at once

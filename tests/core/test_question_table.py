@@ -54,13 +54,17 @@ def subclasses(kind):
 
 
 def test_every_question_has_a_row():
+    """Classes of other modules, as those of tests, have no row."""
+    tool.kinds()  # it imports all modules of the core
     concrete = {
         kind.__name__
         for kind in subclasses(questions.Question)
-        if kind.on is not questions.Question.on and kind.__module__ == questions.__name__
+        if kind.on is not questions.Question.on and hasattr(kind, "protected")
+        if kind.__module__.startswith("discreet.core.") and not kind.__name__.startswith("_")
     }
-    assert {kind.__name__ for kind in tool.kinds()} == concrete
-    assert len(concrete) == 17
+    names = [kind.__name__ for kind in tool.kinds()]
+    assert sorted(names) == sorted(concrete)
+    assert len(concrete) >= 17
     for name in concrete:
         assert f"| `{name}` |" in tool.table()
 

@@ -154,10 +154,10 @@ def test_every_question_is_a_sum_or_a_choice():
     names = {kind.__name__ for kind in kinds() if not issubclass(kind, q.SumQuestion)}
     assert names == CHOICES - DOORS
     assert GATES | SUMS <= DOORS
-    # every public class of the module that is a dataclass of its own is one of them
+    # every public class of the module but the bases is one of them
     defined = {kind for kind in vars(q).values() if isinstance(kind, type)}
-    concrete = {k for k in defined if issubclass(k, q.Question) and not k.__name__.startswith("_")}
-    assert set(kinds()) == concrete - {q.Question, q.SumQuestion}
+    public = {k for k in defined if issubclass(k, q.Question) and not k.__name__.startswith("_")}
+    assert set(kinds()) >= public - {q.Question, q.SumQuestion}
     assert {type(question) for question, _ in ASKED} == set(kinds())
 
 

@@ -15,6 +15,8 @@ import copy
 import dataclasses
 import functools
 import hashlib
+import importlib
+import pkgutil
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -35,7 +37,7 @@ from tests.audit.internals import (
     SeededBits,
     SumQuestion,
     SystemBits,
-    questions,
+    core,
 )
 
 __all__ = ["Release", "Transcript", "WatchedState", "describe", "kinds", "watching"]
@@ -61,14 +63,17 @@ CHOICES = {
 
 
 def kinds() -> list[type]:
-    """Return every class of questions that can be asked: those that compute something."""
+    """Return every class of questions of the core that can be asked."""
+    for module in pkgutil.iter_modules(core.__path__, f"{core.__name__}."):
+        importlib.import_module(module.name)
     found, classes = [], [Question]
     while classes:
         kind: Any = classes.pop()
         classes += kind.__subclasses__()
-        if kind.on is not Question.on and kind.__module__ == questions.__name__:
+        ours = kind.__module__.startswith(f"{core.__name__}.")
+        if ours and hasattr(kind, "protected") and not kind.__name__.startswith("_"):
             found.append(kind)
-    return sorted(found, key=lambda kind: kind.__name__)
+    return sorted(set(found), key=lambda kind: kind.__name__)
 
 
 @dataclass(frozen=True)
