@@ -303,10 +303,6 @@ class PartitionedRows:
         return [found[id] for id in ids]
 
 
-AnyRows = Rows | PartitionedRows
-"""Rows of one table, or of blocks elsewhere."""
-
-
 def partitioned_rows(
     engine: Engine,
     blocks: Sequence[Handle],

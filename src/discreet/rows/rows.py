@@ -25,7 +25,7 @@ from discreet.rows.bounds import (
 from discreet.rows.data import RowData, add_constant
 from discreet.rows.sparse import SparseTable
 from discreet.rows.table import DenseTable
-from discreet.rows.units import RowWeights
+from discreet.rows.units import RowWeights, Unit
 from discreet.validate import FloatArray, integer, number
 
 
@@ -34,6 +34,33 @@ class Summed(Protocol):
 
     def on(self, rows: Rows) -> Any:
         """Return the exact answer for the rows of one table, or of one block of it."""
+
+
+class AskedRows(Protocol):
+    """Rows that answer questions: their public facts, and exact answers for the curator alone."""
+
+    @property
+    def unit(self) -> Unit:
+        """Privacy unit that the rows were made with."""
+
+    @property
+    def public_size(self) -> int:
+        """Public number of units."""
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns, without the constant of an intercept."""
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of weights of a model with one output."""
+
+    @property
+    def row_norm(self) -> float | None:
+        """Public norm that longer rows are scaled down to, if there is one."""
+
+    def answer(self, questions: Sequence[Summed]) -> list[Any]:
+        """Return the exact answers, from one reading of the rows."""
 
 
 class Checked(NamedTuple):
