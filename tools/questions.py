@@ -18,14 +18,14 @@ import sys
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 
 from discreet import core
 from discreet.accounting.budget import Relation
 from discreet.core.mechanisms import Gaussian, L2Norm, Laplace
-from discreet.core.questions import Public, Question, SumQuestion
+from discreet.core.questions import NoisySum, Public, Question
 from discreet.core.selections import ExponentialMechanism, LaplaceNoisyMax, PermuteAndFlip
 from discreet.errors import PrivacyError
 from discreet.objectives import Huber
@@ -158,12 +158,22 @@ def samples(kind: Any) -> Iterator[tuple[str, Question[Any]]]:
             yield f"`{owner}` with `{name}`", replace(first, **{name: value})
 
 
-def rows_of(unit: str) -> Rows:
-    """Return a few rows whose privacy unit is a row or a person."""
+def table_rows(unit: str) -> Rows:
+    """Return a few rows of numbers whose privacy unit is a row or a person."""
     X = np.array([[1.0, 0.5], [0.5, -2.0], [3.0, 0.25], [0.0, 0.0]])
     weights = Units.of([1, 1, 2, 2], len(X)).weights() if unit == "person" else None
     y = np.array([0.0, 1.0, 1.0, 0.0])
     return as_rows(X, y, fit_intercept=False, row_norm=NORM, weights=weights)
+
+
+ROWS = {"questions": table_rows}
+"""Rows that the questions of each module of the core are about, by their unit."""
+
+
+def rows_of(question: Question[Any], unit: str) -> Any:
+    """Return rows that a question can be asked of."""
+    modules = [kind.__module__.rpartition(".")[2] for kind in type(question).__mro__]
+    return next(ROWS[name] for name in modules if name in ROWS)(unit)
 
 
 def public(relation: Relation) -> Public:
@@ -198,7 +208,7 @@ def mechanisms(question: Question[Any]) -> str:
 def handed(question: Question[Any], relation: Relation, error: float) -> float:
     """Return the sensitivity that a question hands to its mechanism."""
     probe = _Probe()
-    exact = question.on(rows_of("row"))
+    exact = question.on(rows_of(question, "row"))
     if isinstance(exact, Sum):
         exact = exact._replace(error=error)
     noise: Any = None
@@ -247,8 +257,7 @@ def sensitivity(question: Any, relation: Relation) -> str:
         raise ValueError(f"{question!r} states {value} and hands out {plain}.")
     times = round((handed(question, relation, ERROR) - plain) / ERROR)
     text = (joined or "1") + (f" + {times}E" if times else "")
-    choice = not isinstance(question, SumQuestion)
-    return text + (", monotone" if choice and accepted(question, MONOTONE, relation) else "")
+    return text + (", monotone" if accepted(question, MONOTONE, relation) else "")
 
 
 def units(question: Question[Any]) -> str:
@@ -256,7 +265,7 @@ def units(question: Question[Any]) -> str:
     found = []
     for unit in ("row", "person"):
         try:
-            question.on(rows_of(unit))
+            question.on(rows_of(question, unit))
         except PrivacyError:
             continue
         found.append(unit)
@@ -274,7 +283,7 @@ def table() -> str:
         page = "this page" if proof == PAGE.stem else f"[{proof}]({proof}.md)"
         if not (PAGE.parent / f"{proof}.md").exists():
             raise FileNotFoundError(f"{kind.__name__} names the proof {proof}, which is no page.")
-        released = "noisy sum" if issubclass(kind, SumQuestion) else "choice"
+        released = "noisy sum" if get_type_hints(kind.release)["return"] is NoisySum else "choice"
         for name, question in samples(kind):
             added = sensitivity(question, Relation.ADD_REMOVE)
             replaced = sensitivity(question, Relation.REPLACE_ONE)

@@ -32,10 +32,10 @@ from tests.audit.internals import (
     AdditiveMechanism,
     Curator,
     Noise,
+    NoisySum,
     PrivacyFilter,
     Question,
     SeededBits,
-    SumQuestion,
     SystemBits,
     core,
 )
@@ -52,7 +52,7 @@ GATES = {"ask", "ask_all"}
 """Doors of a curator that take questions as data: these are recorded by their classes."""
 
 SUMS = {"sampled_gradient", "release"}
-"""Other doors whose answer is a noisy sum on a grid, as that of every `SumQuestion` is."""
+"""Other doors whose answer is a noisy sum on a grid, as every `NoisySum` of a gate is."""
 
 CHOICES = {
     *("LineLosses", "CornerGradient", "CandidateLosses"),
@@ -204,7 +204,7 @@ def _ask(
         # a gate that adds noise by other means than its questions' releases has no grid
         grids = [*transcript.released[released:], *(None for _ in asked)]
         for question, one, grid in zip(asked, answers, grids, strict=False):
-            if isinstance(question, SumQuestion):
+            if isinstance(one, NoisySum):
                 transcript.keep_release(type(question).__name__, one, grid)
     elif door in SUMS:
         grid = transcript.grids[-1] if len(transcript.grids) > drawn else None
