@@ -7,7 +7,7 @@ Each formula is that of the NumPy form, in plain arithmetic, so that loops over 
 and a row's number has the same bits wherever the row lies. Results agree with NumPy's to 4 units in
 the last place, which tests check. What is not a number stays so.
 
-Kernels know a loss by its code and its parameter.
+Kernels know a loss by its form, which `form_of` makes of its code and its parameter.
 """
 
 import math
@@ -19,12 +19,29 @@ from numba.extending import intrinsic
 from discreet.objectives.compile import kernel
 from discreet.objectives.families import SMOOTHING
 
-LOGISTIC, HINGE, HUBER_HINGE, HUBER, SQUARED, SIGMOID = range(1, 7)
-POISSON, GAMMA, PINBALL, SMOOTH_PINBALL = range(7, 11)
-"""The ``code`` of each loss; 0 is a loss without kernels."""
-
 REACH = 300.0
 """Arguments of exponentials are cut to this: nothing overflows (docs/proofs/summation.md)."""
+
+# The ``code`` of each loss; 0 is a loss without kernels.
+LOGISTIC = 1
+HINGE = 2
+HUBER_HINGE = 3
+HUBER = 4
+SQUARED = 5
+SIGMOID = 6
+POISSON = 7
+GAMMA = 8
+PINBALL = 9
+SMOOTH_PINBALL = 10
+
+
+def form_of(code, parameter):
+    """Return a loss as kernels take it: its parameter, as many times as its code says.
+
+    The length of a tuple is known when a kernel is compiled, so only the formula of this loss is
+    compiled into it.
+    """
+    return (parameter,) * code
 
 
 @intrinsic
@@ -114,57 +131,127 @@ def _beyond(limit, margin, target):
     return above or below
 
 
+# Values: one function per loss, so that a process compiles those it needs.
+
+
 @kernel
-def loss(code, parameter, margin, target):
-    """Return φ(margin, target)."""
-    if code == LOGISTIC:
-        return softplus(-target * margin)
-    if code == HINGE:
-        s = 1.0 - target * margin
-        return 0.0 if s <= 0.0 else s
-    if code == HUBER_HINGE:
-        s = 1.0 - target * margin
-        near = parameter if s > parameter else s
-        near = -parameter if near < -parameter else near
-        return s if s > parameter else (near + parameter) * ((near + parameter) / (4.0 * parameter))
-    if code == HUBER:
-        size = abs(margin - target)
-        near = parameter if size > parameter else size
-        return near * (size - 0.5 * near)
-    if code == SIGMOID:
-        z = target * margin
-        small = _small_exp(z)
-        return (small if z >= 0.0 else 1.0) / (1.0 + small) if z == z else z
-    if code == POISSON:
-        y, top = _cut(target, 0.0, parameter), math.log(parameter)
-        near = top if margin > top else margin
-        own = y * math.log(y) if y > 0.0 else 0.0
-        rest = (_cut_exp(near) - y) - (y * near - own)
-        return (0.0 if rest < 0.0 else rest) + (parameter - y) * (margin - near)
-    if code == GAMMA:
-        gap, most = math.log(target) - margin, math.log1p(parameter)
-        near = most if gap > most else gap
-        rest = math.expm1(near) - near
-        return (0.0 if rest < 0.0 else rest) + parameter * (gap - near)
+def logistic_loss(_parameter, margin, target):
+    """Return φ of the logistic loss."""
+    return softplus(-target * margin)
+
+
+@kernel
+def hinge_loss(_parameter, margin, target):
+    """Return φ of the hinge."""
+    s = 1.0 - target * margin
+    return 0.0 if s <= 0.0 else s
+
+
+@kernel
+def huber_hinge_loss(h, margin, target):
+    """Return φ of the smoothed hinge."""
+    s = 1.0 - target * margin
+    near = h if s > h else s
+    near = -h if near < -h else near
+    return s if s > h else (near + h) * ((near + h) / (4.0 * h))
+
+
+@kernel
+def huber_loss(limit, margin, target):
+    """Return φ of the Huber loss."""
+    size = abs(margin - target)
+    near = limit if size > limit else size
+    return near * (size - 0.5 * near)
+
+
+@kernel
+def sigmoid_loss(_parameter, margin, target):
+    """Return φ of the sigmoid loss."""
+    z = target * margin
+    small = _small_exp(z)
+    return (small if z >= 0.0 else 1.0) / (1.0 + small) if z == z else z
+
+
+@kernel
+def poisson_loss(limit, margin, target):
+    """Return φ of the Poisson loss."""
+    y = _cut(target, 0.0, limit)
+    top = math.log(limit)
+    near = top if margin > top else margin
+    own = y * math.log(y) if y > 0.0 else 0.0
+    rest = (_cut_exp(near) - y) - (y * near - own)
+    return (0.0 if rest < 0.0 else rest) + (limit - y) * (margin - near)
+
+
+@kernel
+def gamma_loss(threshold, margin, target):
+    """Return φ of the gamma loss."""
+    gap = math.log(target) - margin
+    most = math.log1p(threshold)
+    near = most if gap > most else gap
+    rest = math.expm1(near) - near
+    return (0.0 if rest < 0.0 else rest) + threshold * (gap - near)
+
+
+@kernel
+def pinball_loss(quantile, margin, target):
+    """Return φ of the pinball loss."""
     r = margin - target
-    if code == PINBALL:
-        return (1.0 - parameter) * r if r > 0.0 else -parameter * r
-    if code == SMOOTH_PINBALL:
-        near, rest = _cut(r, -SMOOTHING, SMOOTHING) + SMOOTHING, r - SMOOTHING
-        rest = 0.0 if rest < 0.0 else rest
-        return near * (near / (4.0 * SMOOTHING)) + rest - parameter * r
-    return 0.0 if _beyond(parameter, margin, target) else 0.5 * r * r
+    return (1.0 - quantile) * r if r > 0.0 else -quantile * r
 
 
 @kernel
-def losses(code, parameter, margins, targets, out):
-    """Write φ(margin, target) to out, for arrays."""
-    if code == LOGISTIC:
-        for i in range(out.size):
-            out[i] = softplus(-targets[i] * margins[i])
+def smooth_pinball_loss(quantile, margin, target):
+    """Return φ of the smoothed pinball loss."""
+    r = margin - target
+    near = _cut(r, -SMOOTHING, SMOOTHING) + SMOOTHING
+    rest = r - SMOOTHING
+    rest = 0.0 if rest < 0.0 else rest
+    return near * (near / (4.0 * SMOOTHING)) + rest - quantile * r
+
+
+@kernel
+def squared_loss(limit, margin, target):
+    """Return φ of the squared loss."""
+    r = margin - target
+    return 0.0 if _beyond(limit, margin, target) else 0.5 * r * r
+
+
+@kernel
+def value(form, margin, target):
+    """Return φ(margin, target) of the loss that has this form."""
+    if len(form) == LOGISTIC:
+        return logistic_loss(form[0], margin, target)
+    elif len(form) == HINGE:
+        return hinge_loss(form[0], margin, target)
+    elif len(form) == HUBER_HINGE:
+        return huber_hinge_loss(form[0], margin, target)
+    elif len(form) == HUBER:
+        return huber_loss(form[0], margin, target)
+    elif len(form) == SIGMOID:
+        return sigmoid_loss(form[0], margin, target)
+    elif len(form) == POISSON:
+        return poisson_loss(form[0], margin, target)
+    elif len(form) == GAMMA:
+        return gamma_loss(form[0], margin, target)
+    elif len(form) == PINBALL:
+        return pinball_loss(form[0], margin, target)
+    elif len(form) == SMOOTH_PINBALL:
+        return smooth_pinball_loss(form[0], margin, target)
     else:
-        for i in range(out.size):
-            out[i] = loss(code, parameter, margins[i], targets[i])
+        return squared_loss(form[0], margin, target)
+
+
+@kernel
+def write_values(form, margins, targets, out):
+    """Write φ(margin, target) to out, for arrays."""
+    for i in range(out.size):
+        out[i] = value(form, margins[i], targets[i])
+
+
+def losses(code, parameter, margins, targets, out):
+    """Write φ(margin, target) of a loss to out, for arrays."""
+    write_values(form_of(code, parameter), margins, targets, out)
 
 
 # Slopes: one loop per loss, so that a process compiles those it needs.
@@ -261,28 +348,33 @@ def smooth_pinball_slopes(quantile, margins, targets, out):
 
 
 @kernel
-def slopes(code, parameter, margins, targets, out):
-    """Write φ'(margin, target) to out, for kernels that take any loss."""
-    if code == LOGISTIC:
-        logistic_slopes(parameter, margins, targets, out)
-    elif code == HINGE:
-        hinge_slopes(parameter, margins, targets, out)
-    elif code == HUBER_HINGE:
-        huber_hinge_slopes(parameter, margins, targets, out)
-    elif code == HUBER:
-        huber_slopes(parameter, margins, targets, out)
-    elif code == SIGMOID:
-        sigmoid_slopes(parameter, margins, targets, out)
-    elif code == POISSON:
-        poisson_slopes(parameter, margins, targets, out)
-    elif code == GAMMA:
-        gamma_slopes(parameter, margins, targets, out)
-    elif code == PINBALL:
-        pinball_slopes(parameter, margins, targets, out)
-    elif code == SMOOTH_PINBALL:
-        smooth_pinball_slopes(parameter, margins, targets, out)
+def write_slopes(form, margins, targets, out):
+    """Write φ'(margin, target) of the loss that has this form to out, for arrays."""
+    if len(form) == LOGISTIC:
+        logistic_slopes(form[0], margins, targets, out)
+    elif len(form) == HINGE:
+        hinge_slopes(form[0], margins, targets, out)
+    elif len(form) == HUBER_HINGE:
+        huber_hinge_slopes(form[0], margins, targets, out)
+    elif len(form) == HUBER:
+        huber_slopes(form[0], margins, targets, out)
+    elif len(form) == SIGMOID:
+        sigmoid_slopes(form[0], margins, targets, out)
+    elif len(form) == POISSON:
+        poisson_slopes(form[0], margins, targets, out)
+    elif len(form) == GAMMA:
+        gamma_slopes(form[0], margins, targets, out)
+    elif len(form) == PINBALL:
+        pinball_slopes(form[0], margins, targets, out)
+    elif len(form) == SMOOTH_PINBALL:
+        smooth_pinball_slopes(form[0], margins, targets, out)
     else:
-        squared_slopes(parameter, margins, targets, out)
+        squared_slopes(form[0], margins, targets, out)
+
+
+def slopes(code, parameter, margins, targets, out):
+    """Write φ'(margin, target) of a loss to out, for arrays."""
+    write_slopes(form_of(code, parameter), margins, targets, out)
 
 
 @kernel

@@ -217,7 +217,9 @@ def output_add(rows, scales, factors, out):
                 value, target = rows[2][k], sums[np.uint64(rows[1][k])]
                 for output in range(out.shape[0]):
                     target[output] += own[output] * value
-        out[:, :width] += sums.T
+        for k in range(out.shape[0]):
+            for j in range(width):
+                out[k, j] += sums[j, k]
 
 
 # Norms and maps

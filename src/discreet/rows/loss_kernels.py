@@ -9,7 +9,15 @@ import math
 import numpy as np
 
 from discreet.objectives.compile import kernel
-from discreet.objectives.kernels import REACH, exp, loss, slopes, softmax_slopes, softplus
+from discreet.objectives.kernels import (
+    REACH,
+    exp,
+    form_of,
+    softmax_slopes,
+    softplus,
+    value,
+    write_slopes,
+)
 from discreet.rows.bounds import SMALLEST_FACTOR, UNIT_ROUNDOFF
 from discreet.rows.kernels import (
     LANES,
@@ -50,14 +58,20 @@ def clip_slopes(norms, scales, weights, clip, slopes):
     return total
 
 
+def gradient(code, parameter, *arguments):
+    """Add clipped gradients of a loss as `add_gradients` does; code 0 is a loss without kernels."""
+    add_gradients(form_of(code, parameter), *arguments)
+
+
 @kernel
-def gradient(loss_code, parameter, rows, weights, numbers, clip, margins, heights, out):
+def add_gradients(loss, rows, weights, numbers, clip, margins, heights, out):
     """Add the clipped gradients of blocks of rows to rows of out, which end in the intercept's.
 
     ``weights`` has one more entry than rows have columns, a constant; if it has none, margins are
-    known, else they are written down. ``numbers`` are the targets (for code 0, the slopes), norms,
-    scales and weights of rows. ``heights`` are the rows that are worked on at a time, of an array
-    (at least 64: they are read from memory once), and the rows of a block.
+    known, else they are written down. ``numbers`` are the targets, norms, scales and weights of
+    rows; for a loss without kernels, whose form is empty, slopes take the place of targets.
+    ``heights`` are the rows that are worked on at a time, of an array (at least 64: they are read
+    from memory once), and the rows of a block.
     """
     targets, norms, scales, own = numbers
     width, block = out.shape[1] - 1, heights[1]
@@ -76,10 +90,11 @@ def gradient(loss_code, parameter, rows, weights, numbers, clip, margins, height
                 for i in range(here.size):
                     here[i] += weights[width]
             factors = buffer[: here.size]
-            if loss_code == 0:
-                factors[:] = targets[at]
+            if len(loss) == 0:
+                for i in range(factors.size):
+                    factors[i] = targets[first + i]
             else:
-                slopes(loss_code, parameter, here, targets[at], factors)
+                write_slopes(loss, here, targets[at], factors)
             total[width] += clip_slopes(norms[at], scales[at], own[at], clip, factors)
             add(some, factors, total[:width])
 
@@ -155,8 +170,13 @@ def clip_outputs(slopes, norms, weights, clip):
             slopes[k, i] = slopes[k, i] * factors[i] if factors[i] > 0.0 else 0.0
 
 
+def line_sums(code, parameter, *arguments):
+    """Write sums of clipped losses as `write_line_sums` does."""
+    write_line_sums(form_of(code, parameter), *arguments)
+
+
 @kernel
-def line_sums(code, parameter, margins, changes, targets, steps, clip, out):
+def write_line_sums(loss, margins, changes, targets, steps, clip, out):
     """Write the sums of clipped losses at margins − step·changes to out, for any loss and steps."""
     lanes = np.zeros((steps.size, LANES))
     for start in range(0, margins.size, LANES):
@@ -165,8 +185,8 @@ def line_sums(code, parameter, margins, changes, targets, steps, clip, out):
         for k in range(steps.size):
             step, sums = steps[k], lanes[k]
             for i in range(m.size):
-                value = loss(code, parameter, m[i] - step * v[i], y[i])
-                sums[i] += value if value < clip else clip
+                found = value(loss, m[i] - step * v[i], y[i])
+                sums[i] += found if found < clip else clip
     for k in range(steps.size):
         out[k] = lanes[k].sum()
 
@@ -277,15 +297,19 @@ def take_step(total, noise, t, grid, magnitude, batch, step, alpha, radius, weig
         path[j] += weights[j]
 
 
-@kernel
 def descent(table, arrays, order, loss, numbers, path):
+    """Descend over batches as `descend` does; ``loss`` is (code, parameter)."""
+    descend(table, arrays, order, form_of(*loss), numbers, path)
+
+
+@kernel
+def descend(table, arrays, order, loss, numbers, path):
     """Descend over the batches that are the rows of ``order``; weights are updated in place.
 
-    ``table`` are rows, ``arrays`` their targets, norms and scales, ``loss`` is (code, parameter),
-    ``numbers`` are public, ``path`` has the weights and their sum.
+    ``table`` are rows, ``arrays`` their targets, norms and scales, ``numbers`` are public, ``path``
+    has the weights and their sum.
     """
     targets, norms, scales = arrays
-    code, parameter = loss
     clip, steps, alpha, radius, noise, grid, magnitude, intercept = numbers
     weights, sums = path
     b, width = order.shape[1], weights.size - (1 if intercept else 0)
@@ -304,7 +328,7 @@ def descent(table, arrays, order, loss, numbers, path):
                 margin = product(table, rows[k], weights)
             margin = margin * own[k] if own.size > 0 else margin
             margins[k] = margin + weights[width] if intercept else margin
-        slopes(code, parameter, margins, goals, factors)
+        write_slopes(loss, margins, goals, factors)
         constant = clip_slopes(sizes, own, own[:0], clip, factors)
         total[:] = 0.0
         for k in range(b):
