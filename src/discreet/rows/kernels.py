@@ -23,7 +23,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from discreet.objectives.compile import inlined, kernel
+from discreet.objectives.compile import inlined, kernel, subroutine
 from discreet.rows.bounds import SAFE_HIGH, SAFE_LOW, SMALLEST_FACTOR, SMALLEST_NORM
 from discreet.rows.vector_kernels import four_products, mapped_square, one_product
 
@@ -40,7 +40,7 @@ BITS_OF_ONE = np.uint64(1023 << 53)
 # Products and sums
 
 
-@kernel
+@subroutine
 def part(rows, start, stop):
     """Return rows start to stop."""
     if len(rows) == 1:
@@ -49,7 +49,7 @@ def part(rows, start, stop):
         return (rows[0][start : stop + 1], rows[1], rows[2])
 
 
-@kernel
+@subroutine
 def entries(rows, i):
     """Return the entries of row i that are stored."""
     if len(rows) == 1:
@@ -58,7 +58,7 @@ def entries(rows, i):
         return rows[2][rows[0][i] : rows[0][i + 1]]
 
 
-@kernel
+@subroutine
 def column(rows, i, k):
     """Return the column of entry k of row i; unsigned: an index is not counted from the end."""
     if len(rows) == 1:
@@ -73,7 +73,7 @@ def dense_product(table, i, vector):
     return one_product(table, i * table.shape[1], vector, table.shape[1])[0]
 
 
-@kernel
+@subroutine
 def product(rows, i, vector):
     """Return the product of row i with a vector."""
     if len(rows) == 1:
@@ -96,15 +96,17 @@ def product(rows, i, vector):
 @kernel
 def products(rows, vector, out):
     """Write the products of all rows with a vector to out; of an array, four rows at a time."""
-    whole = 0
     if len(rows) == 1:
         table, width = rows[0], rows[0].shape[1]
         whole = out.size - out.size % 4
         for i in range(0, whole, 4):
             found = four_products(table, i * width, vector, width)
             out[i], out[i + 1], out[i + 2], out[i + 3] = found
-    for i in range(whole, out.size):
-        out[i] = product(rows, i, vector)
+        for i in range(whole, out.size):
+            out[i] = one_product(table, i * width, vector, width)[0]
+    else:
+        for i in range(out.size):
+            out[i] = product(rows, i, vector)
 
 
 @kernel
@@ -123,7 +125,7 @@ def few_products(rows, vector, used, out):
         out[i] = total
 
 
-@kernel
+@subroutine
 def add_row(rows, i, factor, out):
     """Add factor times row i to out."""
     if len(rows) == 1:
@@ -136,32 +138,41 @@ def add_row(rows, i, factor, out):
             out[np.uint64(columns[k])] += factor * values[k]
 
 
-@kernel
+@subroutine
 def add(rows, coefficients, out):
     """Add coefficients @ rows to out; of a C-contiguous array, four rows at a time."""
     count = coefficients.size
-    whole = count - count % 4 if len(rows) == 1 else 0
     if len(rows) == 1:
-        table = rows[0]
+        table, whole = rows[0], count - count % 4
         for i in range(0, whole, 4):
             x0, x1, x2, x3 = table[i], table[i + 1], table[i + 2], table[i + 3]
             c0, c1 = coefficients[i], coefficients[i + 1]
             c2, c3 = coefficients[i + 2], coefficients[i + 3]
             for j in range(out.size):
                 out[j] += (c0 * x0[j] + c1 * x1[j]) + (c2 * x2[j] + c3 * x3[j])
-    for i in range(whole, count):
-        add_row(rows, i, coefficients[i], out)
+        for i in range(whole, count):
+            x0, c0 = table[i], coefficients[i]
+            for j in range(out.size):
+                out[j] += c0 * x0[j]
+    else:
+        for i in range(count):
+            add_row(rows, i, coefficients[i], out)
 
 
-@kernel
+@subroutine
 def lane_sum(values):
     """Return the sum of numbers, in interleaved sums that do not wait for each other."""
-    lanes = np.zeros(LANES)
+    lanes = np.empty(LANES)
+    for i in range(LANES):
+        lanes[i] = 0.0
     for start in range(0, values.size, LANES):
         some = values[start : start + LANES]
         for i in range(some.size):
             lanes[i] += some[i]
-    return lanes.sum()
+    total = 0.0
+    for i in range(LANES):
+        total += lanes[i]
+    return total
 
 
 @kernel
@@ -225,14 +236,14 @@ def output_add(rows, scales, factors, out):
 # Norms and maps
 
 
-@kernel
+@subroutine
 def scaled_norm(values):
     """Return (norm, whether all values are finite), without overflow or underflow on the way."""
     largest = 0.0
     for j in range(values.size):
         if not abs(values[j]) < math.inf:
             return math.inf, False
-        largest = max(largest, abs(values[j]))
+        largest = abs(values[j]) if abs(values[j]) > largest else largest
     if largest == 0.0:
         return 0.0, True
     exponent = math.frexp(largest)[1]

@@ -8,15 +8,15 @@ import math
 
 import numpy as np
 
-from discreet.objectives.compile import kernel
+from discreet.objectives.compile import kernel, subroutine
 from discreet.objectives.kernels import (
     REACH,
     exp,
     form_of,
+    slopes,
     softmax_slopes,
     softplus,
     value,
-    write_slopes,
 )
 from discreet.rows.bounds import SMALLEST_FACTOR, UNIT_ROUNDOFF
 from discreet.rows.kernels import (
@@ -94,7 +94,7 @@ def add_gradients(loss, rows, weights, numbers, clip, margins, heights, out):
                 for i in range(factors.size):
                     factors[i] = targets[first + i]
             else:
-                write_slopes(loss, here, targets[at], factors)
+                slopes(loss, here, targets[at], factors)
             total[width] += clip_slopes(norms[at], scales[at], own[at], clip, factors)
             add(some, factors, total[:width])
 
@@ -139,7 +139,7 @@ def output_gradient(rows, weights, given, numbers, clip, margins, heights, out):
             output_add(some, scales[at], slopes, out[start // block])
 
 
-@kernel
+@subroutine
 def clip_outputs(slopes, norms, weights, clip):
     """Clip the slopes of each row, a column, to norm clip / ‖x‖, times its weight, in place.
 
@@ -243,7 +243,7 @@ def logistic_line_sums(margins, changes, targets, steps, clip, cap, group, out):
         _take_logarithms(product, out)
 
 
-@kernel
+@subroutine
 def _take_logarithms(product, out):
     for k in range(product.shape[0]):
         total = 0.0
@@ -328,7 +328,7 @@ def descend(table, arrays, order, loss, numbers, path):
                 margin = product(table, rows[k], weights)
             margin = margin * own[k] if own.size > 0 else margin
             margins[k] = margin + weights[width] if intercept else margin
-        write_slopes(loss, margins, goals, factors)
+        slopes(loss, margins, goals, factors)
         constant = clip_slopes(sizes, own, own[:0], clip, factors)
         total[:] = 0.0
         for k in range(b):
