@@ -61,7 +61,10 @@ def test_compiled_losses_and_slopes_agree_with_numpy(loss):
     targets, out = targets_of(loss), np.empty(MARGINS.size)
     for write, wanted in (
         (lambda: kernels.losses(code, parameter, MARGINS, targets, out), loss.value),
-        (lambda: kernels.slopes(kernels.form_of(code, parameter), MARGINS, targets, out), loss.derivative),
+        (
+            lambda: kernels.slopes(kernels.form_of(code, parameter), MARGINS, targets, out),
+            loss.derivative,
+        ),
     ):
         write()
         expected = wanted(MARGINS, targets)

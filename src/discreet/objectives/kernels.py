@@ -16,7 +16,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from discreet.objectives.compile import kernel, subroutine
+from discreet.objectives.compile import inlined, kernel, subroutine
 from discreet.objectives.families import SMOOTHING
 
 REACH = 300.0
@@ -54,7 +54,7 @@ def _from_bits(_context, bits):
     return types.float64(types.int64), generate
 
 
-@subroutine
+@inlined
 def exp(x):
     """Return exp(x) for |x| ≤ 700, to about 1e-16 relative.
 
@@ -74,14 +74,14 @@ def exp(x):
     return s * _from_bits((np.int64(np.int32(k)) + 1023) << 52)
 
 
-@subroutine
+@inlined
 def _small_exp(z):
     """Return exp(−|z|), cut off at `REACH` (also where z is not a number)."""
     size = abs(z)
     return exp(-size if size < REACH else -REACH)
 
 
-@subroutine
+@inlined
 def _cut_exp(z):
     """Return exp(z), with z cut to ±`REACH`."""
     cut = REACH if z > REACH else z
@@ -95,14 +95,14 @@ def exponentials(values, out):
         out[i] = _cut_exp(values[i])
 
 
-@subroutine
+@inlined
 def _cut(value, low, high):
     """Return the value cut to [low, high]; what is not a number stays so."""
     value = high if value > high else value
     return low if value < low else value
 
 
-@subroutine
+@inlined
 def softplus(z):
     """Return log(1 + exp(z)), to about 1e-15.
 
@@ -124,7 +124,7 @@ def softplus(z):
     return result if z == z else z
 
 
-@subroutine
+@inlined
 def _beyond(limit, margin, target):
     """Return whether a margin is beyond a target at the limit, of the squared loss."""
     above, below = target >= limit and margin > target, target <= -limit and margin < target
@@ -134,20 +134,20 @@ def _beyond(limit, margin, target):
 # Values: one function per loss, so that a process compiles those it needs.
 
 
-@subroutine
+@inlined
 def logistic_loss(_parameter, margin, target):
     """Return φ of the logistic loss."""
     return softplus(-target * margin)
 
 
-@subroutine
+@inlined
 def hinge_loss(_parameter, margin, target):
     """Return φ of the hinge."""
     s = 1.0 - target * margin
     return 0.0 if s <= 0.0 else s
 
 
-@subroutine
+@inlined
 def huber_hinge_loss(h, margin, target):
     """Return φ of the smoothed hinge."""
     s = 1.0 - target * margin
@@ -156,7 +156,7 @@ def huber_hinge_loss(h, margin, target):
     return s if s > h else (near + h) * ((near + h) / (4.0 * h))
 
 
-@subroutine
+@inlined
 def huber_loss(limit, margin, target):
     """Return φ of the Huber loss."""
     size = abs(margin - target)
@@ -164,7 +164,7 @@ def huber_loss(limit, margin, target):
     return near * (size - 0.5 * near)
 
 
-@subroutine
+@inlined
 def sigmoid_loss(_parameter, margin, target):
     """Return φ of the sigmoid loss."""
     z = target * margin
@@ -172,7 +172,7 @@ def sigmoid_loss(_parameter, margin, target):
     return (small if z >= 0.0 else 1.0) / (1.0 + small) if z == z else z
 
 
-@subroutine
+@inlined
 def poisson_loss(limit, margin, target):
     """Return φ of the Poisson loss."""
     y = _cut(target, 0.0, limit)
@@ -183,7 +183,7 @@ def poisson_loss(limit, margin, target):
     return (0.0 if rest < 0.0 else rest) + (limit - y) * (margin - near)
 
 
-@subroutine
+@inlined
 def gamma_loss(threshold, margin, target):
     """Return φ of the gamma loss."""
     gap = math.log(target) - margin
@@ -193,14 +193,14 @@ def gamma_loss(threshold, margin, target):
     return (0.0 if rest < 0.0 else rest) + threshold * (gap - near)
 
 
-@subroutine
+@inlined
 def pinball_loss(quantile, margin, target):
     """Return φ of the pinball loss."""
     r = margin - target
     return (1.0 - quantile) * r if r > 0.0 else -quantile * r
 
 
-@subroutine
+@inlined
 def smooth_pinball_loss(quantile, margin, target):
     """Return φ of the smoothed pinball loss."""
     r = margin - target
@@ -210,7 +210,7 @@ def smooth_pinball_loss(quantile, margin, target):
     return near * (near / (4.0 * SMOOTHING)) + rest - quantile * r
 
 
-@subroutine
+@inlined
 def squared_loss(limit, margin, target):
     """Return φ of the squared loss."""
     r = margin - target
@@ -257,7 +257,7 @@ def losses(code, parameter, margins, targets, out):
 # Slopes: one loop per loss, so that a process compiles those it needs.
 
 
-@subroutine
+@inlined
 def logistic_slopes(_parameter, margins, targets, out):
     """Write φ' of the logistic loss to out."""
     for i in range(out.size):
@@ -267,7 +267,7 @@ def logistic_slopes(_parameter, margins, targets, out):
         out[i] = slope if z == z else z
 
 
-@subroutine
+@inlined
 def sigmoid_slopes(_parameter, margins, targets, out):
     """Write φ' of the sigmoid loss to out."""
     for i in range(out.size):
@@ -277,7 +277,7 @@ def sigmoid_slopes(_parameter, margins, targets, out):
         out[i] = -targets[i] * (small / (below * below)) if z == z else z
 
 
-@subroutine
+@inlined
 def hinge_slopes(_parameter, margins, targets, out):
     """Write φ' of the hinge to out, 0 at the kink."""
     for i in range(out.size):
@@ -285,7 +285,7 @@ def hinge_slopes(_parameter, margins, targets, out):
         out[i] = -targets[i] if s > 0.0 else (0.0 if s <= 0.0 else s)
 
 
-@subroutine
+@inlined
 def huber_hinge_slopes(h, margins, targets, out):
     """Write φ' of the smoothed hinge to out."""
     for i in range(out.size):
@@ -295,7 +295,7 @@ def huber_hinge_slopes(h, margins, targets, out):
         out[i] = -targets[i] * ((s + h) / (2.0 * h))
 
 
-@subroutine
+@inlined
 def huber_slopes(limit, margins, targets, out):
     """Write φ' of the Huber loss to out: that of the squared loss, clipped."""
     for i in range(out.size):
@@ -304,7 +304,7 @@ def huber_slopes(limit, margins, targets, out):
         out[i] = -limit if r < -limit else r
 
 
-@subroutine
+@inlined
 def squared_slopes(limit, margins, targets, out):
     """Write φ' of the squared loss to out."""
     for i in range(out.size):
@@ -312,7 +312,7 @@ def squared_slopes(limit, margins, targets, out):
         out[i] = 0.0 if beyond else margins[i] - targets[i]
 
 
-@subroutine
+@inlined
 def poisson_slopes(limit, margins, targets, out):
     """Write φ' of the Poisson loss to out: mean less target, both cut to the limit."""
     top = math.log(limit)
@@ -322,7 +322,7 @@ def poisson_slopes(limit, margins, targets, out):
         out[i] = mean - _cut(targets[i], 0.0, limit)
 
 
-@subroutine
+@inlined
 def gamma_slopes(threshold, margins, targets, out):
     """Write φ' of the gamma loss to out, clipped from below."""
     for i in range(out.size):
@@ -330,7 +330,7 @@ def gamma_slopes(threshold, margins, targets, out):
         out[i] = -threshold if slope < -threshold else slope
 
 
-@subroutine
+@inlined
 def pinball_slopes(quantile, margins, targets, out):
     """Write φ' of the pinball loss to out, 0 at the kink."""
     for i in range(out.size):
@@ -339,7 +339,7 @@ def pinball_slopes(quantile, margins, targets, out):
         out[i] = above - quantile if r == r else r
 
 
-@subroutine
+@inlined
 def smooth_pinball_slopes(quantile, margins, targets, out):
     """Write φ' of the smoothed pinball loss to out."""
     for i in range(out.size):

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from discreet.objectives.compile import kernel, subroutine
+from discreet.objectives.compile import inlined, kernel, subroutine
 from discreet.objectives.kernels import (
     REACH,
     exp,
@@ -21,19 +21,22 @@ from discreet.objectives.kernels import (
 from discreet.rows.bounds import SMALLEST_FACTOR, UNIT_ROUNDOFF
 from discreet.rows.kernels import (
     LANES,
-    add,
     add_row,
+    dense_add,
     dense_product,
+    dense_products,
     lane_sum,
+    lanes_total,
     output_add,
     output_products,
     part,
     product,
     products,
+    zero_lanes,
 )
 
 
-@kernel
+@inlined
 def clip_slopes(norms, scales, weights, clip, slopes):
     """Turn slopes into the factors of the rows x_i in their clipped gradients.
 
@@ -75,28 +78,38 @@ def add_gradients(loss, rows, weights, numbers, clip, margins, heights, out):
     """
     targets, norms, scales, own = numbers
     width, block = out.shape[1] - 1, heights[1]
-    height = max(heights[0], LANES) if len(rows) == 1 else block
-    buffer = np.empty(min(height, margins.size))
+    height = block
+    if len(rows) == 1:
+        height = heights[0] if heights[0] > LANES else LANES
+    buffer = np.empty(height if height < margins.size else margins.size)
     for start in range(0, margins.size, block):
-        stop, total = min(start + block, margins.size), out[start // block]
+        stop, total = start + block, out[start // block]
+        stop = margins.size if stop > margins.size else stop
         for first in range(start, stop, height):
-            at = slice(first, min(first + height, stop))
-            here, some = margins[at], part(rows, at.start, at.stop)
+            last = stop if first + height > stop else first + height
+            here, factors = margins[first:last], buffer[: last - first]
             if weights.size > 0:
-                products(some, weights[:width], here)
+                if len(rows) == 1:
+                    dense_products(rows[0][first:last], weights[:width], here)
+                else:
+                    products(part(rows, first, last), weights[:width], here)
                 if scales.size > 0:
                     for i in range(here.size):
                         here[i] *= scales[first + i]
                 for i in range(here.size):
                     here[i] += weights[width]
-            factors = buffer[: here.size]
             if len(loss) == 0:
                 for i in range(factors.size):
                     factors[i] = targets[first + i]
             else:
-                slopes(loss, here, targets[at], factors)
-            total[width] += clip_slopes(norms[at], scales[at], own[at], clip, factors)
-            add(some, factors, total[:width])
+                slopes(loss, here, targets[first:last], factors)
+            limits, scale, weight = norms[first:last], scales[first:last], own[first:last]
+            total[width] += clip_slopes(limits, scale, weight, clip, factors)
+            if len(rows) == 1:
+                dense_add(rows[0][first:last], factors, total[:width])
+            else:
+                for i in range(factors.size):
+                    add_row(rows, first + i, factors[i], total)
 
 
 @kernel
@@ -124,7 +137,7 @@ def output_gradient(rows, weights, given, numbers, clip, margins, heights, out):
                     here[:] = margins[at].T
                 elif len(rows) == 1:
                     for k in range(n_outputs):
-                        products(some, vectors[k], here[k])
+                        dense_products(rows[0][at], vectors[k], here[k])
                 else:
                     found = np.empty((size, n_outputs))
                     output_products(some, vectors, found)
@@ -256,15 +269,14 @@ def _take_logarithms(product, out):
 @kernel
 def cut_sum(values, weights, low, high):
     """Return the sum of values cut to [low, high], times weights if there are any; NaN is high."""
-    lanes = np.zeros(LANES)
+    lanes = zero_lanes()
     for start in range(0, values.size, LANES):
-        at = slice(start, min(start + LANES, values.size))
-        some, own = values[at], weights[at]
+        some, own = values[start : start + LANES], weights[start : start + LANES]
         for i in range(some.size):
             value = some[i] if some[i] < high else high
             value = value if value > low else low
             lanes[i] += value * own[i] if own.size > 0 else value
-    return lanes.sum()
+    return lanes_total(lanes)
 
 
 # Descents over batches: with noise, all that follows a noisy sum is computed from it alone
