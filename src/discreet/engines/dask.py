@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any, Literal
 
 import dask
@@ -39,8 +39,8 @@ from discreet.tables.storage import memory_limit
 class DaskEngine:
     """Ask blocks on the workers of a `distributed` client, or in this process if it is None.
 
-    A block is a future, or a `Delayed` that was computed. A task goes to each block by itself, so
-    that the only thing a scheduler looks for is the worker that has the block.
+    A block is a future, or a `Delayed` that was computed. The tasks of a question go to the
+    scheduler in one message; each depends on one block, so it runs on the worker that has it.
     """
 
     client: Any
@@ -95,11 +95,11 @@ class DaskEngine:
         self, method: Callable[..., Any], blocks: Sequence[Any], arguments: Iterable[Any]
     ) -> list[Any]:
         """Call a method of each block with an argument, where the block is."""
-        pairs = zip(blocks, arguments, strict=False)
+        own = list(islice(arguments, len(blocks)))
         if self.client is None:
             call = delayed(method, pure=False, traverse=False)
-            return self._computed([call(*pair) for pair in pairs])
-        return [self.client.submit(method, *pair, pure=False) for pair in pairs]
+            return self._computed([call(*pair) for pair in zip(blocks, own, strict=True)])
+        return list(self.client.map(method, blocks, own, pure=False))
 
     @staticmethod
     def _computed(blocks: Sequence[Delayed]) -> list[Delayed]:
