@@ -24,6 +24,7 @@ import numpy as np
 
 from discreet import core
 from discreet.accounting.budget import Relation
+from discreet.core.histogram import LimitedHistogram, StabilityHistogram
 from discreet.core.mechanisms import Gaussian, L2Norm, Laplace
 from discreet.core.questions import NoisySum, Public, Question
 from discreet.core.selections import ExponentialMechanism, LaplaceNoisyMax, PermuteAndFlip
@@ -31,6 +32,7 @@ from discreet.errors import PrivacyError
 from discreet.objectives import Huber
 from discreet.rows import Rows, Units, as_rows
 from discreet.rows.sums import Sum
+from discreet.tables.cell_rows import CellBlock
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "proofs" / "curator.md"
@@ -50,16 +52,19 @@ SAMPLES: dict[str, Any] = {
     "among": None,
     "candidates": np.zeros((WIDTH, WIDTH)),
     "clip": NORM,
-    "column": 1,
+    "column": 1,  # of a table of numbers, and of one of cells
     "coverage": 0.5,
     "direction": np.zeros(WIDTH),
     "features": True,
     "largest": NORM,
+    "lead": 2.0,
     "loss": LOSSES[0],
+    "most": 100,
     "n_classes": 2,
     "n_features": WIDTH,
     "norm": NORM,
     "parent": np.zeros(WIDTH),
+    "prefix": None,
     "public_gradient": np.zeros(WIDTH),
     "public_losses": np.zeros(WIDTH),
     "share": 0.5,
@@ -90,8 +95,13 @@ MECHANISMS = (
     ExponentialMechanism(1.0, monotone=False),
     PermuteAndFlip(1.0, monotone=False),
     LaplaceNoisyMax(1.0, monotone=False),
+    *(StabilityHistogram(1.0, 1e-6, relation) for relation in Relation),
+    *(LimitedHistogram(StabilityHistogram(1.0, 1e-6, each), Laplace(1.0)) for each in Relation),
 )
-"""One mechanism of each kind."""
+"""One mechanism of each kind, and for each relation where its noise is for one of them."""
+
+RELEASED = {NoisySum: "noisy sum", dict[str, float] | None: "noisy counts"}
+"""What is released, by the type of an answer; every other answer is a choice."""
 
 MONOTONE = ExponentialMechanism(1.0, monotone=True)
 """A mechanism that counts on scores which all move the same way."""
@@ -166,7 +176,14 @@ def table_rows(unit: str) -> Rows:
     return as_rows(X, y, fit_intercept=False, row_norm=NORM, weights=weights)
 
 
-ROWS = {"questions": table_rows}
+def cell_rows(unit: str) -> CellBlock:
+    """Return a few cells; of a person, one row is read."""
+    import pyarrow as pa
+
+    return CellBlock({1: pa.array(["1", "2.5", "x", None])})
+
+
+ROWS = {"questions": table_rows, "cell_questions": cell_rows}
 """Rows that the questions of each module of the core are about, by their unit."""
 
 
@@ -198,7 +215,8 @@ def mechanisms(question: Question[Any]) -> str:
     ]
     if taken[0] != taken[1]:
         raise ValueError(f"{question!r} takes other mechanisms under another relation.")
-    names = [type(each).__name__ for each in MECHANISMS if type(each).__name__ in taken[0]]
+    names = list(dict.fromkeys(type(each).__name__ for each in MECHANISMS))
+    names = [name for name in names if name in taken[0]]
     if not names:
         raise ValueError(f"{question!r} takes no known mechanism.")
     uses = "" if question.uses == 1 else f", used {question.uses} times"
@@ -283,7 +301,7 @@ def table() -> str:
         page = "this page" if proof == PAGE.stem else f"[{proof}]({proof}.md)"
         if not (PAGE.parent / f"{proof}.md").exists():
             raise FileNotFoundError(f"{kind.__name__} names the proof {proof}, which is no page.")
-        released = "noisy sum" if get_type_hints(kind.release)["return"] is NoisySum else "choice"
+        released = RELEASED.get(get_type_hints(kind.release)["return"], "choice")
         for name, question in samples(kind):
             added = sensitivity(question, Relation.ADD_REMOVE)
             replaced = sensitivity(question, Relation.REPLACE_ONE)

@@ -230,7 +230,12 @@ class TextCounts(CellQuestion[dict[str, float] | None]):
             return None
         histogram = mechanism.histogram if isinstance(mechanism, LimitedHistogram) else mechanism
         counts = np.array(list(exact.values()), dtype=np.int64)
-        released: dict[str, float] = histogram.release(list(exact), counts, noise)
+        released: dict[str, float] = histogram.release(
+            list(exact),
+            counts=counts,
+            noise=noise,
+            sensitivity=self.sensitivity(public.relation),
+        )
         return released
 
 

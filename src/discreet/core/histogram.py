@@ -22,7 +22,7 @@ from discreet.accounting.budget import PrivacyLoss, Relation
 from discreet.accounting.conversions import SLACK, probability_from_log
 from discreet.core.mechanisms import Laplace
 from discreet.core.noise import Noise, from_grid, grid_exponent
-from discreet.errors import NotSupported
+from discreet.errors import NotSupported, PrivacyError
 from discreet.validate import check_fields, number
 
 _MOST_ROWS = 2**32
@@ -107,18 +107,27 @@ class StabilityHistogram:
         return probability_from_log(-above * (1 - SLACK) - math.log(2) * (1 - SLACK))
 
     def release(
-        self, texts: Sequence[str], counts: NDArray[np.int64], noise: Noise
+        self,
+        texts: Sequence[str],
+        counts: NDArray[np.int64],
+        noise: Noise,
+        sensitivity: float | None = None,
     ) -> dict[str, float]:
         """Release the texts that reach the threshold and their noisy counts, sorted.
 
         ``texts`` are the distinct texts of a column that at least one row holds, ``counts`` the
-        number of rows that hold each.
+        number of rows that hold each. ``sensitivity`` bounds the number of counts that one row
+        changes, each by 1; by default it is that of the relation.
 
         Privacy
         -------
         Charge `loss` before the texts are collected. Noise is drawn for texts that some row holds;
         how many there are is not released.
         """
+        if sensitivity is not None and not sensitivity <= self.relation.rows_changed:
+            raise PrivacyError(
+                f"The noise is for {self.relation.rows_changed} changed counts; got {sensitivity}."
+            )
         numbers = np.asarray(counts, dtype=np.int64)
         if numbers.shape != (len(texts),) or len(set(texts)) != len(texts):
             raise ValueError("texts must be distinct, with one count each.")

@@ -136,6 +136,8 @@ class CellRows:
 
     def answer(self, questions: Sequence[Any]) -> list[Any]:
         """Return the exact answers to all questions about cells, from one pass over the rows."""
+        if not questions:
+            return []
         wanted: dict[str, Column] = {}
         for question in questions:
             of_numbers = isinstance(question, CellBounds)

@@ -6,10 +6,23 @@ from typing import get_type_hints
 import numpy as np
 import pytest
 
-from discreet.core import Account, Budget, Curator, ExponentialMechanism, Gaussian, NoisySum
+from discreet.core import (
+    Account,
+    Budget,
+    Curator,
+    ExponentialMechanism,
+    Gaussian,
+    Laplace,
+    NoisySum,
+)
 from discreet.core import questions as q
+from discreet.core.cell_questions import CellBounds, CellQuestion, KindVote, TextCounts
+from discreet.core.histogram import LimitedHistogram, StabilityHistogram
 from discreet.objectives import Huber
 from discreet.rows import as_rows
+from discreet.tables.cell_rows import CellRows
+from discreet.tables.schema import Schema
+from discreet.tables.source import source
 from tests.audit.internals import Noise, PrivacyFilter, SeededBits
 
 from .recording import record, record_both
@@ -134,6 +147,22 @@ ASKED = [
 ]
 
 
+OF_CELLS = [
+    (KindVote("a"), Laplace(1.0)),
+    (CellBounds("a", coverage=0.9), CHOICE),
+    (TextCounts("a"), StabilityHistogram(1.0, 1e-6, "add_remove")),
+    (TextCounts("a"), LimitedHistogram(StabilityHistogram(1.0, 1e-6, "add_remove"), Laplace(1.0))),
+]
+
+
+def asking_of_cells():
+    """Return a curator of a few cells with a large budget."""
+    rows = CellRows(source({"a": ["1", "2", "x"]}), Schema, None, SeededBits(0))
+    curator = Curator(rows, Account(Budget(100.0, 1e-6, "add_remove")), Noise(SeededBits(1)))
+    curator.open("approximate")
+    return curator
+
+
 def asking():
     """Return a curator of a few rows with a large budget."""
     X, y = np.array([[0.5, 0.0], [0.1, 0.7], [-0.3, 0.2]]), np.array([0.0, 1.0, 1.0])
@@ -160,13 +189,15 @@ def test_every_question_is_a_sum_or_a_choice():
     defined = {kind for kind in vars(q).values() if isinstance(kind, type)}
     public = {k for k in defined if issubclass(k, q.Question) and not k.__name__.startswith("_")}
     assert set(kinds()) >= public - {q.Question, q.SumQuestion}
-    assert {type(question) for question, _ in ASKED} == set(kinds())
+    assert {type(question) for question, _ in ASKED + OF_CELLS} == set(kinds())
 
 
-@pytest.mark.parametrize(("question", "mechanism"), ASKED, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    ("question", "mechanism"), ASKED + OF_CELLS, ids=lambda one: type(one).__name__
+)
 def test_questions_are_recorded_by_their_class(question, mechanism):
     name = type(question).__name__
-    curator = asking()
+    curator = asking_of_cells() if isinstance(question, CellQuestion) else asking()
     with watching(Transcript()) as transcript:
         answer = curator.ask(question, mechanism)
     assert transcript.questions == {name}

@@ -57,6 +57,7 @@ SUMS = {"sampled_gradient", "release"}
 CHOICES = {
     *("LineLosses", "CornerGradient", "CandidateLosses"),
     *("MedianNorm", "MedianSlope", "ColumnBounds"),
+    *("KindVote", "CellBounds", "TextCounts"),
     *("generator", "permutation", "draw_index"),
 }
 """Questions and doors with few possible answers, so that two fits may get the same."""

@@ -21,6 +21,9 @@ from discreet.audit.attack import Attack, Statistic
 from discreet.core import Account, Budget, Curator, Relation
 from discreet.core.bits import Bits
 from discreet.rows import as_rows
+from discreet.tables.cell_rows import CellRows
+from discreet.tables.schema import Schema
+from discreet.tables.source import source
 from tests.audit.checks.transcript import describe
 from tests.audit.internals import Noise
 
@@ -85,6 +88,14 @@ class Harness:
         rows: Any = as_rows(X, y, fit_intercept=False, row_norm=norm)
         account = Account(Budget(UNLIMITED, 1e-6, relation))
         return Curator(_CachedRows(rows) if remember else rows, account, self.noise())
+
+    def curator_of_cells(self, cells: NDArray[Any], relation: Relation) -> Curator:
+        """Return such a curator for a column ``a`` of cells; an exact answer is computed once."""
+        rows: Any = CellRows(source({"a": cells}), Schema, None, self.bits)
+        account = Account(Budget(UNLIMITED, 0.1, relation))
+        curator = Curator(_CachedRows(rows), account, self.noise())
+        curator.open("approximate")
+        return curator
 
     def attack(
         self,

@@ -12,7 +12,7 @@ import numpy as np
 
 from discreet.audit.attack import Attack, Statistic
 from discreet.core import Budget, Curator, ExponentialMechanism, Gaussian, Laplace, Relation
-from discreet.core.cell_questions import KindVote
+from discreet.core.cell_questions import CellBounds, KindVote, TextCounts
 from discreet.core.questions import (
     ClassCounts,
     ColumnBounds,
@@ -20,7 +20,6 @@ from discreet.core.questions import (
     MedianNorm,
     MedianSlope,
     OuterSum,
-    Public,
     RowSum,
     SquareSum,
     TargetMoment,
@@ -348,6 +347,7 @@ def _steps(harness: Harness) -> Iterator[Attack]:
 def _drafts(harness: Harness) -> Iterator[Attack]:
     """Attack the releases behind a drafted schema: categories, and numeric columns."""
     laplace = Laplace(harness.epsilon)
+    half = ExponentialMechanism(harness.epsilon / 2, monotone=False)
     for relation in Relation:
         histogram = StabilityHistogram(harness.epsilon, min(harness.delta, 0.01), relation)
         apart = relation.rows_changed
@@ -357,20 +357,31 @@ def _drafts(harness: Harness) -> Iterator[Attack]:
             world: int, count_: int, histogram: Any = histogram, count: int = count, n: int = apart
         ) -> FloatArray:
             """Return noisy counts of one text, or of two that a row moves between; 0 if omitted."""
-            texts = [f"{k:07d}" for k in range(n * count_)]
+            texts = np.array([f"{k:07d}" for k in range(n * count_)])
             counts = np.full(n * count_, count) + (np.arange(n * count_) + world) % 2
             if n == 1:
                 counts = np.full(count_, count + world)
-            found = histogram.release(texts, counts, harness.noise())
+            curator = harness.curator_of_cells(np.repeat(texts, counts), histogram.relation)
+            found = curator.ask(TextCounts("a"), histogram)
             return np.array([found.get(text, 0.0) for text in texts]).reshape(count_, n)
 
         def vote(world: int, count: int, relation: Relation = relation) -> FloatArray:
             """Return votes that a row moves to a tie."""
-            noise, margin = harness.noise(), (world - 1) * relation.rows_changed
-            public = Public(relation, 1000, 0, 0, None)
-            question = KindVote("a")
-            votes = [question.release(margin, laplace, public, noise) for _ in range(count)]
+            tie = ["x"] * 500 + ["1"] * 500
+            other = [*tie, "x"] if relation is Relation.ADD_REMOVE else ["x", *tie[:-1]]
+            cells = other if world == 0 else [*tie, *[None] * (len(other) - len(tie))]
+            curator = harness.curator_of_cells(np.array(cells, dtype=object), relation)
+            votes = [curator.ask(KindVote("a"), laplace) for _ in range(count)]
             return np.array(votes, dtype=np.float64)[:, None]
+
+        tables, moved = _bounds_pair(harness, relation)
+
+        def bounds(
+            world: int, count: int, relation: Relation = relation, tables: Any = tables
+        ) -> FloatArray:
+            """Return bounds of a column of numbers."""
+            curator = harness.curator_of_cells(tables[world][0][:, 0], relation)
+            return np.array([curator.ask(CellBounds("a", 0.98), half) for _ in range(count)])
 
         yield harness.attack(
             "draft: categories",
@@ -381,6 +392,13 @@ def _drafts(harness: Harness) -> Iterator[Attack]:
             difference_of_counts=projection(np.array([1.0, -1.0])[:apart]),
         )
         yield harness.attack("draft: numbers or text", "one row votes", relation, vote)
+        yield harness.attack(
+            "release: bounds of cells",
+            "a cell beyond all others",
+            relation,
+            bounds,
+            a_lower_bound_that_moved=moved,
+        )
 
     def given_up(world: int, count: int) -> FloatArray:
         noise = harness.noise()
