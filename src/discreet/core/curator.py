@@ -14,29 +14,43 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.budget import Relation
-from discreet.accounting.conversions import UNIT
 from discreet.accounting.subsampling import SampledGaussian
 from discreet.core.account import Account, AccountPart
-from discreet.core.bits import permutation, poisson_index
-from discreet.core.descents import Descent
+from discreet.core.bits import permutation, poisson_index, weighted_index
 from discreet.core.filters import Mechanism
 from discreet.core.mechanisms import AdditiveMechanism, Gaussian
 from discreet.core.noise import Noise
 from discreet.core.questions import Answer, Gradient, NoisySum, Public, Question
 from discreet.errors import PrivacyError
+from discreet.rows import Rows
+from discreet.rows.rows import AskedRows
 from discreet.rows.sums import Sum
-from discreet.validate import FloatArray, integer, number, positive, vector
+from discreet.validate import FloatArray, integer, number, positive
 
 Result = TypeVar("Result")
 
 Asked = tuple[Question[Any], Mechanism]
 """A question and the mechanism that is to answer it."""
+
+
+class Descending(Protocol):
+    """A descent by noisy steps that the curator runs inside: `discreet.exact.Descent`."""
+
+    @property
+    def uses(self) -> int:
+        """Number of uses of the mechanism that are charged."""
+
+    def check(self, rows: Rows, mechanism: Mechanism, relation: Relation, n_rows: int) -> None:
+        """Raise if the proof does not cover the descent; nothing is spent."""
+
+    def run(self, rows: Rows, mechanism: Mechanism, noise: Noise) -> FloatArray:
+        """Take the steps, with noise; returns the last or mean weights."""
 
 
 class Curator(AccountPart):
@@ -58,7 +72,7 @@ class Curator(AccountPart):
 
     def __init__(
         self,
-        rows: Any,
+        rows: AskedRows,
         account: Account,
         noise: Noise,
         share: Fraction = Fraction(1),
@@ -103,14 +117,22 @@ class Curator(AccountPart):
     @property
     def _public(self) -> Public:
         """What questions are checked against and released with."""
-        rows = self._rows
-        width = rows.n_features, rows.n_parameters, rows.row_norm
-        return Public(self.relation, self.n_rows, *width)
+        norm: float | None = self._rows.row_norm
+        return Public(self.relation, self.n_rows, self.n_features, self.n_parameters, norm)
+
+    @property
+    def _table(self) -> Rows:  # for doors that need more than answers
+        return cast(Rows, self._rows)
 
     # ---- the gate
 
     def ask(self, question: Question[Answer], mechanism: Mechanism) -> Answer:
-        """Return a private answer to one question: see `ask_all`."""
+        """Return a private answer to one question.
+
+        Privacy
+        -------
+        As for `ask_all`.
+        """
         answer: Answer = self.ask_all([(question, mechanism)])[0]
         return answer
 
@@ -122,19 +144,18 @@ class Curator(AccountPart):
 
         Privacy
         -------
-        Each answer has the sensitivity that its question states for this curator's relation and
-        unit, rounding errors included, and noise of its mechanism, which was charged before the
-        rows were read. Proof: docs/proofs/curator.md.
+        Each answer has the sensitivity that its question states, rounding errors included, and
+        noise of its mechanism, which was charged before the read. Proof: docs/proofs/curator.md.
         """
         public = self._public
         for question, mechanism in asked:
             question.check(public, mechanism)
-        for question, mechanism in asked:
-            self._charge(mechanism, question.uses)
-        exact = self._rows.answer([question for question, _ in asked])
+        self._charge(*((mechanism, question.uses) for question, mechanism in asked))
+        ready = [question.prepare(mechanism, self._noise) for question, mechanism in asked]
+        exact = self._rows.answer(ready)
         public = self._public  # the size of a file is known once it was read
         answers = []
-        for (question, mechanism), value in zip(asked, exact, strict=True):
+        for question, (_, mechanism), value in zip(ready, asked, exact, strict=True):
             answer = question.release(value, mechanism, public, self._noise)
             if isinstance(question, Gradient):
                 self._measured = (answer, value, question)
@@ -146,8 +167,7 @@ class Curator(AccountPart):
     def refine(self, gradient: NoisySum, *, mechanism: Gaussian) -> NoisySum:
         """Measure the same gradient again and average, weighted by precision.
 
-        Only the newest gradient can be refined (its exact sum is kept inside, so this costs no
-        pass over the rows).
+        Only the newest gradient can be refined: its exact sum is kept inside, no row is read.
 
         Privacy
         -------
@@ -159,7 +179,7 @@ class Curator(AccountPart):
         _, exact, question = self._measured
         public = self._public
         question.check(public, mechanism)
-        self._charge(mechanism)
+        self._charge((mechanism, 1))
         second = question.release(exact, mechanism, public, self._noise)
         merged = _averaged(gradient, second)
         self._measured = (merged, exact, question)
@@ -168,8 +188,7 @@ class Curator(AccountPart):
     def sampled_gradient(self, question: Gradient, mechanism: SampledGaussian) -> NoisySum:
         """Release a sum of gradients over a fresh Poisson sample of the units.
 
-        The sample is drawn with the rate that is charged. A unit is a row, unless rows share units:
-        then it is drawn with all of its rows.
+        The sample is drawn with the rate that is charged; a unit is drawn with all of its rows.
 
         Privacy
         -------
@@ -178,41 +197,34 @@ class Curator(AccountPart):
         with; so each step is what ``mechanism`` accounts for. The sample and its size stay inside.
         Proof: docs/proofs/subsampling.md.
         """
-        if not isinstance(mechanism, SampledGaussian):
-            got = type(mechanism).__name__
-            raise TypeError(f"a sampled gradient needs a SampledGaussian mechanism; got {got}.")
-        if mechanism.relation is not self.relation or mechanism.sampling != "poisson":
-            raise PrivacyError(
-                f"This question needs Poisson sampling accounted under {str(self.relation)!r}; got "
-                f"{mechanism!r}. Nothing was spent."
-            )
+        _check_sampling(mechanism, self.relation)
         noise = Gaussian(mechanism.noise_multiplier)
         # the accounting is for one unit that is in the sample, under either relation
         public = self._public._replace(relation=Relation.ADD_REMOVE)
         question.check(public, noise)
-        self._rows.check_sampling()
-        self._charge(mechanism)
-        rows = self._rows
+        rows = self._table
+        rows.check_sampling()
+        self._charge((mechanism, 1))
         if mechanism.rate < 1:
             rows = rows.take_units(poisson_index(rows.n_units, mechanism.rate, self._noise.bits))
         [exact] = rows.answer([question])
         return question.release(exact, noise, public, self._noise)
 
-    def descend(self, descent: Descent, mechanism: Mechanism) -> FloatArray:
+    def descend(self, descent: Descending, mechanism: Mechanism) -> FloatArray:
         """Take noisy steps of gradient descent; returns the last weights, or their mean.
 
         Privacy
         -------
-        Under replace only, for single rows: see `Descent`. Cost: that of ``mechanism``, once for a
-        pass, or for each update by one row. Proof: docs/proofs/descents.md.
+        Under replace only, for single rows: see `discreet.exact.Descent`. Cost: ``mechanism``, once
+        for a pass, or for each update by one row. Proof: docs/proofs/descents.md.
         """
-        descent.check(self._rows, mechanism, self.relation, self.n_rows)
-        self._charge(mechanism, descent.uses)
-        return descent.run(self._rows, mechanism, self._noise)
+        descent.check(self._table, mechanism, self.relation, self.n_rows)
+        self._charge((mechanism, descent.uses))
+        return descent.run(self._table, mechanism, self._noise)
 
     def release(
         self,
-        compute: Callable[[Any], FloatArray],
+        compute: Callable[[Rows], FloatArray],
         *,
         size: int,
         sensitivity: float,
@@ -234,19 +246,18 @@ class Curator(AccountPart):
         """
         sensitivity = positive("sensitivity", sensitivity)
         magnitude = positive("magnitude", magnitude)
-        self._check_proof(proven_for)
+        _check_proof(proven_for, self._table, self.relation)
         if not isinstance(mechanism, AdditiveMechanism):
-            got = type(mechanism).__name__
-            raise TypeError(f"a release needs an AdditiveMechanism mechanism; got {got}.")
-        self._charge(mechanism)
-        values = _checked(compute(self._rows), size)
+            raise TypeError(f"a release needs an AdditiveMechanism; got {mechanism!r}.")
+        self._charge((mechanism, 1))
+        values = _checked(compute(self._table), size)
         return mechanism.release(
             values, sensitivity=sensitivity, magnitude=magnitude, noise=self._noise
         )[0]
 
     def run(
         self,
-        compute: Callable[[Any, Noise], Result],
+        compute: Callable[[Rows, Noise], Result],
         *,
         size: int,
         proven_for: Relation,
@@ -255,24 +266,21 @@ class Curator(AccountPart):
         """Run ``compute(rows, noise)`` inside, which adds its own noise, and release its result.
 
         The result is a vector of ``size`` numbers, or a tuple that starts with one and goes on
-        with what else is released (bounds, noise scales): nothing needs to leave by a variable.
-
-        For trusted methods only: the caller has proven that all of the result has the privacy of
-        ``mechanism`` under ``proven_for``, and that ``compute`` raises nothing whose text depends
-        on the rows.
+        with what else is released (bounds, noise scales). For trusted methods only: the caller has
+        proven that all of the result has the privacy of ``mechanism`` under ``proven_for``, and
+        that ``compute`` raises nothing whose text depends on the rows.
 
         Privacy
         -------
-        Cost: that of ``mechanism``. A result that is not finite or has the wrong size is withheld,
-        and what was charged stays spent.
+        As for `release`.
         """
-        self._check_proof(proven_for)
-        self._charge(mechanism)
-        result = compute(self._rows, self._noise)
+        _check_proof(proven_for, self._table, self.relation)
+        self._charge((mechanism, 1))
+        result = compute(self._table, self._noise)
         _checked(result[0] if isinstance(result, tuple) else result, size)
         return result
 
-    def reveal(self, compute: Callable[[Any], FloatArray], *, size: int) -> FloatArray:
+    def reveal(self, compute: Callable[[Rows], FloatArray], *, size: int) -> FloatArray:
         """Run ``compute(rows)`` and return its result as it is: for baselines, not private.
 
         Privacy
@@ -281,16 +289,7 @@ class Curator(AccountPart):
         the fit is not private, and a ledger refuses it.
         """
         self._account.forfeit()
-        return _checked(compute(self._rows), size)
-
-    def _check_proof(self, proven_for: Relation) -> None:
-        if self._rows.grouped:
-            raise PrivacyError("The sensitivity was proven for single rows, but rows share units.")
-        if Relation(proven_for) is not self.relation:
-            raise PrivacyError(
-                f"The sensitivity was proven for {str(proven_for)!r}, but this budget is for "
-                f"{str(self.relation)!r}."
-            )
+        return _checked(compute(self._table), size)
 
     # ---- other views of the rows, on the same budget
 
@@ -304,9 +303,9 @@ class Curator(AccountPart):
         rows' values, so its randomness needs no protection; its size stays inside.
         """
         rate = number("rate", rate, above=0.0, most=1.0)
-        return self._view(self._rows.sample(rate, self.generator()))
+        return self._view(self._table.sample(rate, self.generator()))
 
-    def on_sample(self, rows: Any, n_rows: int) -> Self:
+    def on_sample(self, rows: AskedRows, n_rows: int) -> Self:
         """Return a curator for a sample that was drawn already, of ``n_rows`` expected rows.
 
         Privacy
@@ -317,16 +316,12 @@ class Curator(AccountPart):
         return self._view(rows, integer("n_rows", n_rows, least=1, most=self.n_rows))
 
     def columns(
-        self,
-        index: NDArray[np.intp],
-        *,
-        factor: float = 1.0,
-        matrix: FloatArray | None = None,
+        self, index: NDArray[np.intp], *, factor: float = 1.0, matrix: FloatArray | None = None
     ) -> Self:
         """Return a curator for some columns of the rows, times ``factor``, on the same budget.
 
-        Rows under a map may be multiplied by a ``matrix``, too. A constant feature stays, as it is.
-        All arguments may depend on anything that is not private: public numbers, earlier answers.
+        Rows under a map may be multiplied by a ``matrix``, too. A constant feature is kept. All
+        arguments may depend on public numbers and on earlier answers.
 
         Privacy
         -------
@@ -338,9 +333,9 @@ class Curator(AccountPart):
         rising = chosen.ndim == 1 and chosen.size > 0 and bool(np.all(np.diff(chosen) > 0))
         if not rising or chosen[0] < 0 or chosen[-1] >= self.n_parameters:
             raise ValueError("index must name at least one column, each once, in rising order.")
-        return self._view(self._rows.columns(chosen, positive("factor", factor), matrix))
+        return self._view(self._table.columns(chosen, positive("factor", factor), matrix))
 
-    def _view(self, rows: Any, n_rows: int | None = None) -> Self:
+    def _view(self, rows: AskedRows, n_rows: int | None = None) -> Self:
         n_rows = self.n_rows if n_rows is None else n_rows
         view = type(self)(rows, self._account, self._noise, self._share, n_rows)
         view._filter = self._filter
@@ -349,10 +344,7 @@ class Curator(AccountPart):
     # ---- randomness that involves no row
 
     def generator(self) -> np.random.Generator:
-        """Return a fresh generator for randomness that no privacy rests on, such as proposals.
-
-        It is seeded from the curator's bits, so a fit with a fixed seed repeats it.
-        """
+        """Return a generator, seeded from the noise's bits, for what no privacy rests on."""
         return np.random.default_rng([int(word) for word in self._noise.bits.words(4)])
 
     def permutation(self) -> NDArray[np.int64]:
@@ -361,11 +353,30 @@ class Curator(AccountPart):
 
     def draw_index(self, chances: FloatArray) -> int:
         """Draw a random index with probability proportional to ``chances``; reads no row."""
-        ends = np.cumsum(vector("chances", chances))
-        if ends.size < 1 or not ends[-1] > 0 or np.min(chances) < 0:
-            raise ValueError("chances must be a vector of numbers >= 0 that are not all 0.")
-        share = int(self._noise.bits.words(1)[0] >> np.uint64(11)) * UNIT
-        return int(np.searchsorted(ends, share * ends[-1], side="right"))
+        return weighted_index(chances, self._noise.bits)
+
+
+def _check_sampling(mechanism: object, relation: Relation) -> None:
+    """Refuse a mechanism that is not accounted for a Poisson sample under the relation."""
+    if not isinstance(mechanism, SampledGaussian):
+        got = type(mechanism).__name__
+        raise TypeError(f"a sampled gradient needs a SampledGaussian mechanism; got {got}.")
+    if mechanism.relation is not relation or mechanism.sampling != "poisson":
+        raise PrivacyError(
+            f"This question needs Poisson sampling accounted under {str(relation)!r}; got "
+            f"{mechanism!r}. Nothing was spent."
+        )
+
+
+def _check_proof(proven_for: Relation, rows: Rows, relation: Relation) -> None:
+    """Refuse a computation whose proof is for other units or another relation."""
+    if rows.grouped:
+        raise PrivacyError("The sensitivity was proven for single rows, but rows share units.")
+    if Relation(proven_for) is not relation:
+        raise PrivacyError(
+            f"The sensitivity was proven for {str(proven_for)!r}, but this budget is for "
+            f"{str(relation)!r}."
+        )
 
 
 def _averaged(first: NoisySum, second: NoisySum) -> NoisySum:

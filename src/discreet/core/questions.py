@@ -115,6 +115,13 @@ class Question(Generic[Answer]):
                 f"{type(self).__name__} needs a {names} mechanism; got {type(mechanism).__name__}."
             )
 
+    def prepare(self, mechanism: Any, noise: Noise) -> Question[Answer]:
+        """Return the question as rows are read for it, once it was charged for.
+
+        A question whose reading depends on noise draws it here. Most draw it in `release`.
+        """
+        return self
+
     def sensitivity(self, relation: Relation) -> float:
         """Bound how far one unit moves the exact answer, without rounding errors."""
         raise NotImplementedError
@@ -684,8 +691,8 @@ class CandidateLosses(_SignedScores):
         shape = (self.public_losses.size, self.parent.size)
         if np.shape(self.candidates) != shape or self.public_losses.size < 1:
             raise ValueError(
-                f"candidates must have shape (m, {self.parent.size}) with one public loss each; "
-                f"got {np.shape(self.candidates)} and {self.public_losses.shape}."
+                f"candidates must have shape (m, {self.parent.size}), that of the parent, with one "
+                f"public loss each; got {np.shape(self.candidates)} and {self.public_losses.shape}."
             )
         flat = vector("candidates", np.ravel(self.candidates))
         object.__setattr__(self, "candidates", flat.reshape(shape))

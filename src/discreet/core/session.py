@@ -7,9 +7,10 @@ and hands out curators, so that nothing outside of this package opens an account
 from __future__ import annotations
 
 from fractions import Fraction
+from numbers import Integral
 from typing import Any
 
-from sklearn.utils import check_random_state
+import numpy as np
 
 from discreet.accounting.budget import Budget
 from discreet.core.account import Account, Chargeable
@@ -17,6 +18,7 @@ from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.curator import Curator
 from discreet.core.filters import Unique
 from discreet.core.noise import Noise
+from discreet.rows.rows import AskedRows
 from discreet.rows.units import Unit
 
 
@@ -24,7 +26,21 @@ def bits_of(random_state: Any) -> Bits:
     """Return random bits: of the operating system, or of a seed, which protects nobody."""
     if random_state is None:
         return SystemBits()
-    return SeededBits(int(check_random_state(random_state).randint(0, 2**31 - 1)))
+    if isinstance(random_state, Integral):
+        random_state = np.random.RandomState(int(random_state))
+    if not isinstance(random_state, np.random.RandomState):
+        raise ValueError(
+            "random_state must be None, an integer or a numpy.random.RandomState; got "
+            f"{type(random_state).__name__}."
+        )
+    return SeededBits(int(random_state.randint(0, 2**31 - 1)))
+
+
+class Stream:
+    """A source of noise for one curator: whoever holds it cannot draw from it."""
+
+    def __init__(self, bits: Bits) -> None:
+        self._noise = Noise(bits)
 
 
 class Session(Unique):
@@ -58,14 +74,14 @@ class Session(Unique):
         """True if the noise comes from the operating system, not from a seed."""
         return self.bits.secure
 
-    def streams(self, count: int) -> list[Noise]:
+    def streams(self, count: int) -> list[Stream]:
         """Return ``count`` independent sources of noise, one for each curator to come."""
-        return [Noise(stream) for stream in self.bits.spawn(count)]
+        return [Stream(bits) for bits in self.bits.spawn(count)]
 
     def curator(
         self,
-        rows: Any,
-        noise: Noise | None = None,
+        rows: AskedRows,
+        stream: Stream | None = None,
         share: Fraction = Fraction(1),
         n_rows: int | None = None,
     ) -> Curator:
@@ -76,6 +92,6 @@ class Session(Unique):
         The rows were made with the unit of this session, or nothing is read. The account sees to it
         that all shares together are at most 1.
         """
-        if noise is None:
-            [noise] = self.streams(1)
-        return Curator(rows, self.account, noise, share, n_rows)
+        if stream is None:
+            [stream] = self.streams(1)
+        return Curator(rows, self.account, stream._noise, share, n_rows)

@@ -29,9 +29,10 @@ from numpy.typing import NDArray
 from discreet.engines.blocks import Answer, Held, Marks, Part, Task, count_rows, lost
 from discreet.engines.table import BlockTable, Opened, UnitsOfBlock, check_schema, opened
 from discreet.rows.partitions import Block
-from discreet.tables.reading import IdCodes, read
+from discreet.tables.reader import open_blocks
 from discreet.tables.schema import Schema
-from discreet.tables.sources import source
+from discreet.tables.source import source
+from discreet.tables.storage import memory_limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,8 +187,9 @@ def _encode(id: int, key: bytes, part: Any, schema: Schema, form: dict[str, Any]
     """Make a block of a file or of a part of a dataframe, on a worker."""
 
     def make() -> Block:
-        ids = None if schema.unit is None else IdCodes(schema.unit, schema.file.missing)
-        X, y, codes = read(part, schema, ids=ids, **form)
+        blocks = open_blocks(part, schema, True, unit=True, **form)
+        X, y, codes = blocks.joined(memory_limit(None))
+        ids = blocks.ids
         if ids is None or codes is None:
             return Block(id, X, y)
         return Block(id, X, y, units=UnitsOfBlock.named(codes, ids.kind, ids.values, key))
