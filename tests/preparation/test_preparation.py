@@ -463,6 +463,17 @@ def weights_of(values, size):
     return RowWeights.of(np.array(values), size, grouped=False)
 
 
+class Maker:
+    """Makes rows with targets and weights."""
+
+    def __init__(self, targets, weights):
+        self.targets, self.weights = targets, weights
+        self.weighted = weights is not None
+
+    def rows(self, table, **settings):
+        return as_rows(table, self.targets, weights=self.weights, **settings)
+
+
 def transformed(X, y, *, copy, weights=None, rate=1.0):
     """Rows after Radius and Centre, by the pipeline alone."""
     steps = (Radius(0.1), Centre(0.1))
@@ -470,18 +481,14 @@ def transformed(X, y, *, copy, weights=None, rate=1.0):
     parts = [(step.name, step.share) for step in steps]
     account.reserve(divide(account.budget, parts, ["gdp"]))
     total = Fraction(account.budget.to_gdp().mu) ** 2
+    mechanisms = tuple(step.mechanism("gdp", Fraction(step.share) * total) for step in steps)
     return pipeline.transform(
-        steps,
-        [step.mechanism("gdp", Fraction(step.share) * total) for step in steps],
+        pipeline.Recipe(steps, mechanisms, rate=rate, writes=copy),
         X,
-        y,
+        Maker(y, weights),
         account,
         [Noise(bits) for bits in SeededBits(0).spawn(2)],
-        copy=copy,
-        data_norm=None,
-        problem=Problem(Logistic(), L2(), len(X), X.shape[1]),
-        weights=weights,
-        rate=rate,
+        Problem(Logistic(), L2(), len(X), X.shape[1]),
     )
 
 
@@ -492,9 +499,9 @@ def test_inference_reads_rows_with_the_weights_of_the_model(copy):
     X, y = rng.normal(size=(200, 3)), np.where(rng.random(200) < 0.5, 1.0, -1.0)
     prepared = transformed(X, y, copy=copy, weights=weights_of(np.full(200, 0.5), 100))
     assert prepared.rows.row_weights.values.tolist() == [0.5] * 200
-    assert (prepared.start is None) is copy
+    assert prepared.mapped is not copy
     own = weights_of(np.where(y > 0, 0.25, 0.125), 100)
-    far, _ = pipeline.distant_rows(prepared, X, y, fit_intercept=True, weights=own)
+    far, _ = prepared.distant_rows(lambda rows: rows.with_weights(own))
     assert far.row_weights.values.tolist() == own.values.tolist()
     # and sums over them are those of rows with these weights
     score = far.score_sum(np.zeros(4), Logistic(), 1e6).values
@@ -552,7 +559,7 @@ def test_a_sample_is_transformed_as_all_rows_are():
     assert smaller.n_rows == prepared.size == 200
     ask = (np.array([0.5, -1.0, 0.25, 0.1]), Logistic(), 1e6)
     assert np.array_equal(seen.gradient_sum(*ask).values, prepared.rows.gradient_sum(*ask).values)
-    far, few = pipeline.distant_rows(prepared, X, None, fit_intercept=True)
+    far, few = prepared.distant_rows(lambda rows: rows)
     assert np.array_equal(few.score_sum(*ask).values, far.score_sum(*ask).values)
     assert not np.array_equal(few.score_sum(*ask).values, seen.score_sum(*ask).values)
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from discreet.core import Budget
-from discreet.objectives import Huber, Logistic, Loss, Squared
+from discreet.objectives import Huber, Logistic, Loss, Problem, Squared
 from discreet.preparation import WIDEST, Bounds, Centre, Radius, Scale, Spread, Step, Whiten
 from discreet.preparation.magnitude import Largest, Magnitude
 from discreet.solvers import GD, Newton, ShrunkGD, Solver
@@ -149,43 +149,38 @@ class Choice(NamedTuple):
 
 
 def choose(
-    *,
-    n_rows: int,
-    n_features: int,
-    loss: Loss,
+    problem: Problem,
     budget: Budget,
     given: Sequence[Step] = (),
-    alpha: float = 0.0,
-    data_norm: float | None = None,
-    fit_intercept: bool = True,
     n_known: int = 0,
     may_sample: bool = True,
 ) -> Choice:
-    """Choose the steps and the solver for a table of this size.
+    """Choose the steps and the solver for a problem on rows that are not prepared yet.
 
     ``given`` are steps that the caller wants first. If they do more than bound columns, nothing is
     added to them. The last ``n_known`` columns are known to be numbers of about 1 at most. The
     preparation may see a sample with ``may_sample``: rows that share units are not sampled. The
     budget is that of the whole fit; every argument is public.
     """
+    loss, n_features = problem.loss, problem.n_features
     left = 1.0 - sum(step.share for step in given)
-    signal = max(n_rows, 1) * budget.to_gdp().mu * math.sqrt(left)
+    signal = problem.n_rows * budget.to_gdp().mu * math.sqrt(left)
     complete = not all(isinstance(step, Bounds) for step in given)
     changed = budget.relation.rows_changed
     numbers = isinstance(loss, Squared | Huber)
-    constant = fit_intercept and (numbers or loss.task == "classification")
+    constant = problem.fit_intercept and (numbers or loss.task == "classification")
     if constant and not complete and signal < LEAST_SIGNAL * changed:
         return Choice(tuple(given), GD(0))
     # the second moments of two rows differ by up to √2 times that of one
     noise = math.sqrt(changed) * n_features / (signal * math.sqrt(SCALE_SHARE))
     mean_noise = changed * math.sqrt(n_features) / (signal * math.sqrt(TWICE_SHARE))
     table = _Table(
-        n_rows=n_rows,
+        n_rows=problem.n_rows,
         n_features=n_features,
         changed=changed,
         given=tuple(given),
         complete=complete,
-        fit_intercept=fit_intercept,
+        fit_intercept=problem.fit_intercept,
         left=left,
         signal=signal,
         steady_factor=math.sqrt(SCALE_NOISE / noise),
@@ -197,7 +192,7 @@ def choose(
         may_sample=may_sample,
     )
     if loss.task == "regression":
-        return _regression(table, budget, alpha, data_norm)
+        return _regression(table, budget, problem.penalty.alpha, problem.row_norm)
     return _classification(table, loss)
 
 
@@ -297,50 +292,63 @@ class _Table:
 
 
 def _classification(table: _Table, loss: Loss) -> Choice:
+    """Choose descent, and steps that bring columns to one scale and whiten them if noise allows."""
     precision = max(START_PRECISIONS[0], START_PRECISIONS[1] * loss.n_outputs)
     start = float(np.clip((precision / table.signal) ** 2, *START_SHARES))
     wide = table.n_features > min(WIDE * table.signal / table.changed, table.n_rows)
     count = math.ceil(np.clip(table.signal / (SHRUNK_SIGNAL * table.changed), *SHRUNK_ITERATIONS))
-    solver = ShrunkGD(count, start_share=start) if wide else GD(start_share=start, shrink=True)
+    shrunk_descent = ShrunkGD(count, start_share=start)
+    descent = GD(start_share=start, shrink=True)
     if table.complete:
-        return Choice(table.given, solver)
+        return Choice(table.given, shrunk_descent if wide else descent)
+    steps = _steps_for_classes(table, loss)
+    noise = math.sqrt(2 * table.changed / WHITEN_SHARE) * table.n_features**1.5 / table.signal
+    bearable = WHITEN_NOISES[table.n_known > 0 or table.n_features > MANY_COLUMNS]
+    whitens = 1 < table.n_features <= WIDEST and noise < bearable
+    shrunk = isinstance(steps[-1], Scale) and steps[-1].shrink
+    if whitens:
+        steps.append(Whiten(share=table.left * WHITEN_SHARE))
+    if wide:
+        return Choice((*table.given, *steps), shrunk_descent)
+    left = (1 - start) * (table.left - sum(step.share for step in steps)) / table.left
+    reach = NOISE_REACH * table.signal * math.sqrt(left) / table.changed
+    width = table.n_features + int(table.fit_intercept)
+    converged = CONVERGED_PATH * width * loss.slowness
+    clip = SHORT_CLIP if shrunk else clip_by_rule(reach, converged)
+    path = min(reach / clip, converged)
+    descent = replace(descent, gradient_clip=clip) if shrunk else descent
+    if path == converged and isinstance(loss, Logistic):
+        descent = replace(descent, iterations=QUASI_ITERATIONS, quasi_newton=True)
+        rate = _sample_rate(table, noise)
+        if rate is not None and whitens:
+            steps[-1] = Whiten(share=table.left * SAMPLE_SHARE)
+        return Choice((*table.given, *steps), descent, 1.0 if rate is None else rate)
+    several = loss.n_outputs > 1
+    longest = math.sqrt(loss.slowness) * (WHITE_STEP * width if whitens else STEP)
+    count = math.ceil(np.clip(path / longest, ITERATIONS[several], MOST_ITERATIONS))
+    descent = replace(descent, iterations=count, momentum=1 - DAMPING[several] / count)
+    return Choice((*table.given, *steps), descent)
+
+
+def _steps_for_classes(table: _Table, loss: Loss) -> list[Step]:
+    """Return steps for unit, norm, mean and scale of a table with classes for targets."""
     far = min(STEADY_SHARE * table.steady_factor, LARGEST_FACTOR)
     least = CAUTIOUS_FACTOR if table.narrow else RADIUS_FACTORS[0]
     factor = max(float(np.clip(table.steady_factor, least, RADIUS_FACTORS[1])), far)
     two = loss.smooth and loss.n_outputs == 1 and table.n_features <= table.signal / table.changed
     known = table.precise and (table.units(two=two)[0] > 0 or not table.any_unit)
     nearer = factor / LARGEST_FACTOR if known else 1.0
-    radius = Radius(factor=factor / nearer, nearer=nearer)
-    steps = table.steps(radius, two=two)
-    shrunk = isinstance(steps[-1], Scale) and steps[-1].shrink
-    noise = math.sqrt(2 * table.changed / WHITEN_SHARE) * table.n_features**1.5 / table.signal
-    bearable = WHITEN_NOISES[table.n_known > 0 or table.n_features > MANY_COLUMNS]
-    white, rate = 1 < table.n_features <= WIDEST and noise < bearable, 1.0
-    if white:
-        steps.append(Whiten(share=table.left * WHITEN_SHARE))
-    if not wide:
-        left = (1 - start) * (table.left - sum(step.share for step in steps)) / table.left
-        reach = NOISE_REACH * table.signal * math.sqrt(left) / table.changed
-        width = table.n_features + int(table.fit_intercept)
-        converged = CONVERGED_PATH * width * loss.slowness
-        clip = SHORT_CLIP if shrunk else clip_by_rule(reach, converged)
-        path = min(reach / clip, converged)
-        solver = replace(solver, gradient_clip=clip) if shrunk else solver
-        if path == converged and isinstance(loss, Logistic):
-            solver = replace(solver, iterations=QUASI_ITERATIONS, quasi_newton=True)
-            needed = SAMPLE_PRECISION * math.sqrt(table.changed * table.n_features) / table.signal
-            noise *= math.sqrt(WHITEN_SHARE / SAMPLE_SHARE) / SAMPLE_NOISE
-            needed = max(needed, noise, SAMPLE_ROWS / table.n_rows)
-            if table.may_sample and needed <= LARGEST_RATE:
-                rate = min(needed, LARGEST_SAMPLE / (table.n_features * table.n_rows))
-                if white:
-                    steps[-1] = Whiten(share=table.left * SAMPLE_SHARE)
-        else:
-            several = loss.n_outputs > 1
-            longest = math.sqrt(loss.slowness) * (WHITE_STEP * width if white else STEP)
-            count = math.ceil(np.clip(path / longest, ITERATIONS[several], MOST_ITERATIONS))
-            solver = replace(solver, iterations=count, momentum=1 - DAMPING[several] / count)
-    return Choice((*table.given, *steps), solver, rate)
+    return table.steps(Radius(factor=factor / nearer, nearer=nearer), two=two)
+
+
+def _sample_rate(table: _Table, whitening_noise: float) -> float | None:
+    """Return the rate of a sample that is enough for the preparation; None if none is."""
+    needed = SAMPLE_PRECISION * math.sqrt(table.changed * table.n_features) / table.signal
+    noise = whitening_noise * (math.sqrt(WHITEN_SHARE / SAMPLE_SHARE) / SAMPLE_NOISE)
+    needed = max(needed, noise, SAMPLE_ROWS / table.n_rows)
+    if not table.may_sample or needed > LARGEST_RATE:
+        return None
+    return min(needed, LARGEST_SAMPLE / (table.n_features * table.n_rows))
 
 
 def _regression(table: _Table, budget: Budget, alpha: float, data_norm: float | None) -> Choice:

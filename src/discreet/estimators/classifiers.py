@@ -21,11 +21,11 @@ from sklearn.utils.validation import check_is_fitted
 from discreet import engines
 from discreet.core import Budget
 from discreet.errors import NotSupported, PrivacyLeakWarning
-from discreet.estimators import effects
+from discreet.estimators import effects, engine
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.familiar import familiar
 from discreet.estimators.inputs import Rule, by_blocks
-from discreet.estimators.people import ClassWeights, People, check_class_weight
+from discreet.estimators.units import ClassWeights, PrivacyUnits, check_class_weight
 from discreet.inference import Intervals
 from discreet.objectives import L2, LOSSES, Logistic, Loss, MulticlassHinge, Problem, Softmax
 from discreet.preparation import Scale, Step
@@ -82,7 +82,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         -------
         self
         """
-        settings = self._settings()
+        settings = engine.settle(self)
         classes = self._declared_classes()
         if classes is None and engines.is_lazy(X):
             raise ValueError(
@@ -90,44 +90,55 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
                 "example classes=[0, 1]."
             )
         X, y = self._read(X, y, settings, numbers=False, groups=groups)
-        people = People.of(X, groups, sample_weight, self.rows_per_unit)
+        units = PrivacyUnits.of(X, groups, sample_weight, self.rows_per_unit)
         if y is None:
-            X, codes = X.with_targets(partial(label_codes, declared=classes)), None
+            X = X.with_targets(partial(label_codes, declared=classes))
+            codes = None
         elif classes is None:
             classes, codes = self._labels_of(y)
         else:
             codes = label_codes(y, classes)
-        if people.size < len(classes):
+        if units.size < len(classes):
             raise ValueError(
-                f"there are {len(classes)} classes, but only {people.size} {people.plural}; a "
+                f"there are {len(classes)} classes, but only {units.size} {units.plural}; a "
                 "classifier needs at least one for each class."
             )
-        by_class = None
-        if self.class_weight is not None:
-            if codes is None:
-                raise NotSupported(
-                    "class_weight is for tables of this process, and these rows are on workers."
-                )
-            by_class = ClassWeights.of(self.class_weight, classes, codes)
-        two, auto = len(classes) == 2, settings.method is None
-        joint = None if two or self.inference else _joint(settings.loss, len(classes), auto=auto)
-        if joint is not None and auto:  # every solver of the rule takes several outputs
-            settings = replace(settings, loss=joint)
-        method = self._method(settings, X, people, by_class, 1 if two else len(classes))
-        multinomial = joint is not None and method.solver.takes_outputs
-        if joint is not None and multinomial:
-            settings = replace(settings, loss=joint)
-            rules: list[Rule] = [partial(np.asarray, dtype=np.float64)]
-        else:  # one class against the others
-            ones = [1] if two else range(len(classes))
-            rules = [partial(_one_of, code=one) for one in ones]
+        weights = None if self.class_weight is None else self._class_weights(classes, codes)
+        settings, rules = self._models(settings, len(classes))
         public = (LABELS_TAKEN if self.classes is None else "the class labels",)
-        weights = self._fit_models(settings, method, X, codes, rules, public, people, by_class)
-        if multinomial:
-            weights = weights.reshape(len(classes), -1)
-        self.coef_, self.intercept_ = self._set_weights(weights)
-        self.classes_, self.multinomial_ = classes, multinomial
+        inputs = self._inputs(X, codes, rules, units=units, by_class=weights, public=public)
+        self._keep_link(self._fit_models(settings, inputs))
+        self.classes_ = classes
+        self.multinomial_ = settings.loss.n_outputs > 1
         return self
+
+    def _class_weights(self, classes: NDArray[Any], codes: NDArray[Any] | None) -> ClassWeights:
+        """Return the weights of the classes, for tables of this process."""
+        if codes is None:
+            raise NotSupported(
+                "class_weight is for tables of this process, and these rows are on workers."
+            )
+        return ClassWeights.of(self.class_weight, classes, codes)
+
+    def _models(
+        self, settings: engine.Settings, n_classes: int
+    ) -> tuple[engine.Settings, list[Rule]]:
+        """Return the targets of each model, and settings with the loss of one model for all.
+
+        There is one model of all classes if the loss and the solver have one, else one for each
+        class against the others.
+        """
+        two, method = n_classes == 2, settings.method
+        joint = None
+        if not (two or self.inference):
+            joint = _joint(settings.loss, n_classes, auto=method is None)
+        # every solver of the rule takes several outputs
+        if joint is not None and (method is None or method.solver.takes_outputs):
+            return replace(settings, loss=joint), [partial(np.asarray, dtype=np.float64)]
+        return settings, [partial(_one_of, code=one) for one in ([1] if two else range(n_classes))]
+
+    def _keep_link(self, fitted: engine.Fitted) -> None:
+        """Keep the map from scores to probabilities, in models that have one."""
 
     @by_blocks
     def decision_function(self, X: Any) -> FloatArray:
@@ -456,9 +467,8 @@ class LogisticRegression(LinearClassifier):
     def _loss(self) -> Loss:
         return Logistic()
 
-    def _note(self, solution: Solution, steps: tuple[Step, ...], problem: Problem) -> None:
-        """Keep the map from scores to probabilities."""
-        self.link_ = Link.of(solution, steps, problem)
+    def _keep_link(self, fitted: engine.Fitted) -> None:
+        self.link_ = Link.of(fitted.solution, fitted.steps, fitted.problem)
 
     @by_blocks
     def predict_proba(self, X: Any) -> FloatArray:

@@ -24,16 +24,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.core import Budget
 from discreet.errors import NotSupported
-from discreet.estimators import effects
+from discreet.estimators import effects, engine
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.classifiers import LinearClassifier, Link, label_codes
 from discreet.estimators.familiar import familiar
 from discreet.estimators.features import signal
 from discreet.estimators.inputs import by_blocks
-from discreet.estimators.people import People
-from discreet.objectives import L2, Logistic, Loss, Problem
-from discreet.preparation import Step
-from discreet.solvers import Solution
+from discreet.estimators.units import PrivacyUnits
+from discreet.objectives import L2, Logistic, Loss
 from discreet.statement import LABELS_TAKEN
 from discreet.validate import FloatArray, choice, integer
 
@@ -47,6 +45,16 @@ CONSTANTS = "intervals are for slopes: the constants of levels have none"
 
 SIGNAL_PER_DEGREE = 1500.0
 """n·μ/k per degree; with less, noise hides hazards of late periods, where few people are left."""
+
+
+class LevelRows(NamedTuple):
+    """Rows of X, each repeated by ``index``, at levels, with targets ±1 and their units."""
+
+    X: Any
+    index: NDArray[np.intp]
+    level: NDArray[np.intp]
+    targets: FloatArray
+    units: PrivacyUnits
 
 
 @dataclass(eq=False, repr=False)
@@ -69,41 +77,31 @@ class LevelModel(PrivateLinearModel):
             raise NotSupported(f"{name} has a constant per level: it needs fit_intercept=True.")
         return super()._objective()
 
-    def _note(self, solution: Solution, steps: tuple[Step, ...], problem: Problem) -> None:
-        self.link_ = Link.of(solution, steps)
-
     def _fit_levels(
-        self,
-        settings: Any,
-        X: Any,
-        index: NDArray[np.intp],
-        level: NDArray[np.intp],
-        targets: FloatArray,
-        people: People,
-        public: tuple[str, ...],
-        basis: FloatArray,
+        self, settings: engine.Settings, rows: LevelRows, basis: FloatArray, public: tuple[str, ...]
     ) -> None:
-        """Fit one logistic model to the named rows of X, at their levels, with targets ±1.
+        """Fit one logistic model to rows at levels.
 
         ``basis`` has a row per level, the columns that rows at this level have after those of X.
         """
-        wide, made = X.shape[1], basis.shape[1]
+        wide, made = rows.X.shape[1], basis.shape[1]
         self._booleans = (*self._booleans, *range(wide, wide + made))
-        parts = [X[index], basis[level].astype(X.dtype)]
-        table = sp.csr_array(sp.hstack(parts)) if sp.issparse(X) else np.hstack(parts)
-        method = self._method(settings, table, people)
+        parts = [rows.X[rows.index], basis[rows.level].astype(rows.X.dtype)]
+        table = sp.csr_array(sp.hstack(parts)) if sp.issparse(rows.X) else np.hstack(parts)
         rule = partial(np.asarray, dtype=np.float64)
-        weights = self._fit_models(settings, method, table, targets, [rule], public, people)
-        coefficients, constants = self._set_weights(weights)
+        inputs = self._inputs(table, rows.targets, [rule], units=rows.units, public=public)
+        fitted = self._fit_models(settings, inputs)
+        self.link_ = Link.of(fitted.solution, fitted.steps)
         first = effects.first_level(self)
         own = slice(first, first + made)
-        self.levels_ = constants[0] + basis @ coefficients[0, own]
-        self.intercept_ = float(constants[0])
-        self.coef_ = np.delete(coefficients[0], own)
-        kept = np.delete(np.arange(coefficients.shape[1] + 1), own)
+        slopes, constant = fitted.coef[0], fitted.intercept[0]
+        self.levels_ = constant + basis @ slopes[own]
+        self.intercept_ = float(constant)
+        self.coef_ = np.delete(slopes, own)
+        kept = np.delete(np.arange(slopes.size + 1), own)
         self.covariances_ = tuple(
             each.of_slopes(kept, self._dispersion(each.dispersion, basis), CONSTANTS)
-            for each in self.covariances_
+            for each in fitted.covariances
         )
 
     def _dispersion(self, measured: float, basis: FloatArray) -> float:
@@ -189,7 +187,7 @@ numeric, inference, random_state, ledger, progress
         Whether every class has rows is not checked, as the answer would be about rows. A class
         without rows has nearly the same threshold on either side.
         """
-        settings = self._settings()
+        settings = engine.settle(self)
         declared = self._declared_classes()
         if self.inference and not (groups is None and sample_weight is None):
             raise NotSupported(
@@ -199,7 +197,7 @@ numeric, inference, random_state, ledger, progress
         X, target = self._read(X, y, settings, numbers=False)
         if target is None:
             raise NotSupported("OrdinalClassifier is for tables of this process, not of workers.")
-        people = People.of(X, groups, sample_weight, self.rows_per_unit)
+        units = PrivacyUnits.of(X, groups, sample_weight, self.rows_per_unit)
         if declared is None:
             classes, codes = LinearClassifier._labels_of(target)
         else:
@@ -212,18 +210,18 @@ numeric, inference, random_state, ledger, progress
             )
         index = np.repeat(np.arange(X.shape[0]), splits)
         level = np.tile(np.arange(splits), X.shape[0])
-        spread = people.spread(
+        spread = units.spread(
             index,
-            f"each row counts as {splits}, one per threshold; the rows of one {people.unit} have "
+            f"each row counts as {splits}, one per threshold; the rows of one {units.unit} have "
             "weights of at most 1 together",
         )
-        if people.rows_per_unit > 1:
-            nominal = np.full(len(index), 1.0 / (splits * people.rows_per_unit))
+        if units.rows_per_unit > 1:
+            nominal = np.full(len(index), 1.0 / (splits * units.rows_per_unit))
             spread = replace(spread, nominal=nominal)
         targets = np.where(codes[index] > level, 1.0, -1.0)
         public = (LABELS_TAKEN if self.classes is None else "the class labels",)
         basis = np.eye(splits)[:, 1:]
-        self._fit_levels(settings, X, index, level, targets, spread, public, basis)
+        self._fit_levels(settings, LevelRows(X, index, level, targets, spread), basis, public)
         self.classes_ = classes
         return self
 
@@ -419,27 +417,28 @@ numeric, inference, random_state, ledger, progress
         -------
         self
         """
-        settings, ends = self._settings(), self._ends()
+        settings = engine.settle(self)
+        ends = self._ends()
         X, durations = self._read(X, y, settings, numbers=True)
         if durations is None:
             raise NotSupported("survival is for tables of this process, not of workers.")
-        people = People.of(X, groups, sample_weight, self.rows_per_unit)
+        units = PrivacyUnits.of(X, groups, sample_weight, self.rows_per_unit)
         rows = PersonPeriods.of(durations, event, ends)
-        more, times = math.exp(self._shift), people.rows_per_unit
+        more, times = math.exp(self._shift), units.rows_per_unit
         one = 1.0 / max(more + ends.size - 1, ends.size)
         nominal = np.where(rows.at_risk, np.where(rows.event, more * one, one), 0.0) / times
         condition = (
             f"a period with an event has the weight {more * one:.4g}, one without {one:.4g}, and "
-            f"all of one {people.unit} have at most 1 together"
+            f"all of one {units.unit} have at most 1 together"
         )
-        spread = replace(people.spread(rows.person, condition), nominal=nominal, even=False)
+        spread = replace(units.spread(rows.person, condition), nominal=nominal, even=False)
         targets = np.where(rows.event, 1.0, -1.0)
         public: tuple[str, ...] = ("the periods", *self._clipped())
         if event is None:
             public = (*public, "that every duration ended with the event, as no event was given")
-        basis = self._basis(ends.size, people.size, settings.budget)
-        where = (rows.person, rows.period)
-        self._fit_levels(settings, X, *where, targets, spread, public, basis)
+        basis = self._basis(ends.size, units.size, settings.budget)
+        made = LevelRows(X, rows.person, rows.period, targets, spread)
+        self._fit_levels(settings, made, basis, public)
         return self
 
     @property

@@ -14,8 +14,8 @@ from discreet.core import Budget
 from discreet.errors import NotSupported
 from discreet.estimators.familiar import familiar
 from discreet.estimators.inputs import by_blocks
-from discreet.estimators.people import Exposure
 from discreet.estimators.regressors import LinearRegressor
+from discreet.estimators.units import Exposure
 from discreet.objectives import L2, Gamma, Loss, Poisson
 from discreet.objectives.compile import KernelModule
 from discreet.validate import FloatArray, number

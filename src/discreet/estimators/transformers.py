@@ -25,10 +25,10 @@ from discreet.core import Account, Budget, Curator, Guarantee
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.curator import NoisyMoment
 from discreet.core.noise import Noise
-from discreet.estimators.base import FITS, PrivateLinearModel
-from discreet.estimators.familiar import UNCHOSEN, familiar
+from discreet.estimators.engine import FITS, PUBLIC, Process
+from discreet.estimators.familiar import UNCHOSEN, familiar, warn_of_fit
 from discreet.estimators.inputs import check_table
-from discreet.estimators.people import People
+from discreet.estimators.units import PrivacyUnits
 from discreet.ledger import Dataset, check_dataset
 from discreet.preparation import Bounds, Centre
 from discreet.rows import RowWeights, as_rows
@@ -66,8 +66,6 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     _missing: ClassVar[bool] = False
     _released: ClassVar[str]
 
-    _warn = PrivateLinearModel._warn
-
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Learn from the rows, within the budget.
 
@@ -80,12 +78,13 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         for name in self._flags:
             flag(name, getattr(self, name))
         X = self._read(X, reset=True)
-        people = People.of(X, groups, None, None)
+        people = PrivacyUnits.of(X, groups, None, None)
         public = self._public_bounds(X.shape[1])
         bits: Bits = SystemBits()
         if self.random_state is not None:
             bits = SeededBits(int(check_random_state(self.random_state).randint(0, 2**31 - 1)))
-        outside = self._warn(budget, people)
+        process = Process(self.random_state, self.epsilon is not UNCHOSEN, self.ledger)
+        outside = warn_of_fit(type(self), budget, people, process)
         earlier_fits, payer = next(FITS), None
         if self.ledger is not None:
             payer = self.ledger.noting(estimator=type(self).__name__)
@@ -110,7 +109,7 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             conditions=conditions,
             public=(
                 f"the number of {people.plural}",
-                *PrivateLinearModel._public,
+                *PUBLIC,
                 *known,
                 *outside,
             ),
@@ -153,7 +152,7 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return np.array([low, high]).T
 
     def _private_bounds(
-        self, X: Any, people: People, account: Account, bits: Bits, share: Fraction
+        self, X: Any, people: PrivacyUnits, account: Account, bits: Bits, share: Fraction
     ) -> FloatArray:
         """Choose bounds of each column, with an equal part of ``share`` of the budget each.
 
@@ -178,7 +177,7 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _sums(
         self,
         X: Any,
-        people: People,
+        people: PrivacyUnits,
         bounds: FloatArray,
         account: Account,
         noise: Noise,
@@ -368,7 +367,7 @@ def _measure(budget: Budget) -> Measure:
     return "pure" if budget.pure else "gdp"
 
 
-def _weights(people: People, present: NDArray[np.bool_] | None) -> RowWeights | None:
+def _weights(people: PrivacyUnits, present: NDArray[np.bool_] | None) -> RowWeights | None:
     """Return weights by which every unit counts once, and 0 for values that are missing."""
     if people.units is None and present is None:
         return None

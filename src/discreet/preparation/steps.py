@@ -68,6 +68,11 @@ class RowNorms:
     indicators: NDArray[np.bool_] | None = None
     moment: FloatArray | None = None
 
+    @classmethod
+    def raw_up_to(cls, norm: float) -> RowNorms:
+        """Return what a public bound on the norm says of rows that no step has clipped."""
+        return cls(float(norm), float(norm), float(norm), raw=True)
+
 
 Known = RowNorms | None
 

@@ -28,7 +28,7 @@ from discreet.core.bits import Bits, SeededBits, SystemBits, uniform_index
 from discreet.core.guarantee import Use
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyError, PrivacyLeakWarning
-from discreet.estimators.base import FITS
+from discreet.estimators.engine import FITS
 from discreet.estimators.scoring import score_classifier
 from discreet.ledger import Dataset, check_dataset
 from discreet.log import note, unlogged

@@ -1,35 +1,52 @@
-"""Privacy units and weights of a fit: whose rows these are, and what each of them counts.
+"""Privacy units of a fit: whose row each row is, and the weights that follow from it.
 
-With ``groups`` the unit of privacy is a person with all of their rows, and each person counts at
-most once. Proof: docs/proofs/unit.md.
+With ``groups`` the unit of privacy is a person with all of their rows, whose weights add up to at
+most 1. `PrivacyUnits` makes rows of a table with these weights, so that no caller passes them.
+Proof: docs/proofs/unit.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.core.bits import Bits
 from discreet.engines import BlockTable
 from discreet.errors import NotSupported
-from discreet.rows import RowWeights, Units, scaled_weights
+from discreet.rows import Rows, RowWeights, Units, as_rows, scaled_weights
 from discreet.solvers import Solver
 from discreet.validate import FloatArray, number
 
 
 @dataclass(frozen=True, eq=False)
-class People:
+class PrivacyUnits:
     """Units of a table's rows, and public factors of the rows' weights.
 
-    ``size`` is the public number of units; ``units`` says whose row each row is, None if each row
-    is a unit. A unit of fewer than ``rows_per_unit`` rows counts in proportion to them. Weights of
-    rows are multiplied by ``factors``, public numbers from 0 to 1; ``nominal`` has those that are
-    cut where a unit has more than 1 of them, None for 1/max(m, k). ``drawn`` is True if one row was
-    drawn for each unit, ``even`` if every unit counts once. For the guarantee: ``unit``, ``public``
-    and ``condition`` (of the weights of a unit's rows, if it is not that of ``rows_per_unit``).
+    Attributes
+    ----------
+    size
+        Public number of units.
+    units
+        Whose row each row is; None if each row is a unit, or if blocks on workers know it.
+    rows_per_unit
+        A unit of fewer rows than this has a total weight in proportion to them.
+    factors
+        Public numbers from 0 to 1 that weights of rows are multiplied by.
+    unit, plural
+        Names of a unit and of several, for the guarantee.
+    drawn, even
+        True if one row was drawn for each unit; True if every unit has a total weight of 1.
+    public
+        Statements of what is treated as public.
+    nominal
+        Weights that are cut where a unit has more than 1 of them; None for 1/max(m, k).
+    condition
+        Statement about the weights of a unit's rows, if it is not that of ``rows_per_unit``.
     """
 
     size: int
@@ -47,7 +64,8 @@ class People:
     @classmethod
     def of(cls, X: Any, groups: Any, sample_weight: Any, rows_per_unit: int | None) -> Self:
         """Check what the caller says about the rows of X, before anything is read or spent."""
-        n_rows, names = X.shape[0], ("person", "people")
+        n_rows = X.shape[0]
+        named: Any = {"unit": "person", "plural": "people"}
         if isinstance(X, BlockTable):
             if sample_weight is not None or rows_per_unit not in (None, 1):
                 what = "sample_weight" if sample_weight is not None else "rows_per_unit above 1"
@@ -57,7 +75,7 @@ class People:
                 )
             if groups is not None:  # the blocks have the weights
                 _check_count(n_rows)
-                return cls(n_rows, unit=names[0], plural=names[1])
+                return cls(n_rows, **named)
         factors = None if sample_weight is None else scaled_weights(sample_weight, n_rows)
         public = () if factors is None else ("the sample weights of the rows",)
         if groups is None:
@@ -71,8 +89,8 @@ class People:
         units = Units.of(groups, n_rows)
         _check_count(units.count)
         even = factors is None and rows_per_unit in (None, 1)
-        own = (units, rows_per_unit or 1, factors, *names)
-        return cls(units.count, *own, even=even, public=public)
+        own = (units, rows_per_unit or 1, factors)
+        return cls(units.count, *own, even=even, public=public, **named)
 
     @property
     def grouped(self) -> bool:
@@ -84,17 +102,49 @@ class People:
         old = self.factors
         return replace(self, factors=factors if old is None else old * factors, even=False)
 
-    def take(self, index: NDArray[np.intp]) -> Self:
-        """Return the people of a table that has one row of each, the named ones."""
+    def draw(self, bits: Bits) -> tuple[NDArray[np.intp], Self]:
+        """Draw one row of each unit at random; return their places, and the units of these rows.
+
+        *Privacy.* Which row of a unit is drawn depends on random bits of that unit alone.
+        """
+        assert self.units is not None  # each row is a unit, and none is left to be drawn
+        index = self.units.draw(bits)
         factors = None if self.factors is None else self.factors[index]
-        return replace(self, units=None, factors=factors, drawn=True)
+        return index, replace(self, units=None, factors=factors, drawn=True)
 
     def spread(self, index: NDArray[np.intp], condition: str) -> Self:
-        """Return the people of a table that has the named rows, several of each row."""
+        """Return the units after rows have been repeated by ``index``."""
         units = Units(np.arange(self.size), self.size) if self.units is None else self.units
         factors = None if self.factors is None else self.factors[index]
         own = Units(units.codes[index], units.count)
         return replace(self, units=own, factors=factors, condition=condition)
+
+    def rows(
+        self,
+        table: Any,
+        targets: Any,
+        *,
+        fit_intercept: bool = True,
+        row_norm: float | None = None,
+    ) -> Rows:
+        """Return the rows of a table, with weights by which every unit has a total weight of 1.
+
+        Blocks on workers have their own targets, which are None here, and their own weights.
+        """
+        settings: Any = {"fit_intercept": fit_intercept, "row_norm": row_norm}
+        if targets is None:
+            rows: Rows = table.rows(**settings)
+            return rows
+        return as_rows(table, targets, weights=self._equal_weights, **settings)
+
+    @cached_property
+    def _equal_weights(self) -> RowWeights | None:
+        return None if self.units is None else self.units.weights()
+
+    def weigh(self, rows: Rows) -> Rows:
+        """Return the rows with their weights in the objective."""
+        weights = self.model_weights()
+        return rows if weights is None else rows.with_weights(weights)
 
     def model_weights(self) -> RowWeights | None:
         """Return the weights of rows in the objective."""
@@ -132,7 +182,7 @@ class People:
             )
 
     def stated(self, conditions: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the conditions of a fit, of people instead of rows, with those of the unit."""
+        """Return the conditions of a fit, of units instead of rows, with those of the unit."""
         each = f"of the rows made of each {self.unit}" if self.condition else "row of each person"
         own = f"one {each} was drawn at random before anything was read, and used alone"
         if not self.drawn:
@@ -142,6 +192,26 @@ class People:
             own = self.condition or own
         one = f"one {self.unit} can"
         return (own, *(text.replace("one row can", one) for text in conditions))
+
+
+@dataclass(frozen=True, eq=False)
+class UnitRows:
+    """Makes rows of what steps of a preparation make of a table: its units, and targets."""
+
+    units: PrivacyUnits
+    targets: FloatArray | None
+
+    @property
+    def weighted(self) -> bool:
+        """True if the rows have weights here."""
+        return self.units.units is not None
+
+    def rows(
+        self, table: Any, *, fit_intercept: bool = False, row_norm: float | None = None
+    ) -> Rows:
+        """Return the rows of a table, as `PrivacyUnits.rows` does."""
+        settings: Any = {"fit_intercept": fit_intercept, "row_norm": row_norm}
+        return self.units.rows(table, self.targets, **settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,8 +227,10 @@ class Exposure:
     values: Any
     bound: float | None
 
-    def applied(self, X: Any, y: NDArray[Any] | None, people: People) -> tuple[FloatArray, People]:
-        """Return rates, and people whose rows are weighted by exposure."""
+    def applied(
+        self, X: Any, y: NDArray[Any] | None, units: PrivacyUnits
+    ) -> tuple[FloatArray, PrivacyUnits]:
+        """Return rates, and units whose rows are weighted by exposure."""
         if y is None:
             raise NotSupported(
                 "exposure is for tables of this process, and these rows are on workers. Divide "
@@ -174,9 +246,9 @@ class Exposure:
             rates = np.asarray(y, dtype=np.float64) / values
             shares = values if self.bound is None else np.minimum(values / self.bound, 1.0)
         if self.bound is None:
-            return rates, people
-        weighted = people.times(shares)
-        return rates, replace(weighted, public=(*people.public, "the bound on exposure"))
+            return rates, units
+        weighted = units.times(shares)
+        return rates, replace(weighted, public=(*units.public, "the bound on exposure"))
 
 
 @dataclass(frozen=True, eq=False)
