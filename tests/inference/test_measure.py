@@ -25,7 +25,7 @@ from discreet.core import Account, Budget, Curator, Gaussian
 from discreet.core.bits import SeededBits
 from discreet.core.curator import NoisyMoment
 from discreet.core.noise import Noise
-from discreet.estimators import engine
+from discreet.estimators import method
 from discreet.inference.measure import (
     CLIP_FACTORS,
     HESSIAN_ERROR,
@@ -262,7 +262,7 @@ def test_a_sample_is_large_enough_for_first_weights():
 def test_curvature_that_varies_is_not_measured_by_a_sample(make, data, monkeypatch):
     """First weights of a sample are too far for counts: intervals covered 0.73 to 0.93."""
     asked = []
-    monkeypatch.setattr(engine, "sample_rate", lambda *settings: asked.append(settings) or 1.0)
+    monkeypatch.setattr(method, "sample_rate", lambda *settings: asked.append(settings) or 1.0)
     fitted(data, make, np.random.default_rng(0), epsilon=3.0)
     assert bool(asked) is (make is LogisticRegression)
 

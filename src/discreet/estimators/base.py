@@ -21,7 +21,8 @@ from discreet.core import Budget, Guarantee
 from discreet.errors import NotSupported
 from discreet.estimators import averaged, effects, engine, familiar
 from discreet.estimators import features as feature_rule
-from discreet.estimators.inputs import Rule, check_table, check_target
+from discreet.estimators.inputs import Inputs, Rule, check_table, check_target
+from discreet.estimators.method import Settings, settle
 from discreet.estimators.trace import Trace, plot_trace
 from discreet.inference import Covariance, Summary
 from discreet.inference.summary import forest_plot
@@ -122,7 +123,7 @@ class PrivateLinearModel(BaseEstimator):
 
     def check_settings(self) -> None:
         """Raise if a setting is wrong, as `fit` would, without any data."""
-        engine.settle(self)
+        settle(self)
 
     def _objective(self) -> tuple[Budget, Loss, L2]:
         """Check the settings that do not depend on the solver; return budget, loss and penalty."""
@@ -146,7 +147,7 @@ class PrivateLinearModel(BaseEstimator):
         return budget, self._loss(), L2(alpha)
 
     def _read(
-        self, X: Any, y: Any, settings: engine.Settings, *, numbers: bool, groups: Any = None
+        self, X: Any, y: Any, settings: Settings, *, numbers: bool, groups: Any = None
     ) -> tuple[Any, NDArray[Any] | None]:
         """Convert X and y to arrays; X is checked for NaN where the rows are made.
 
@@ -189,12 +190,12 @@ class PrivateLinearModel(BaseEstimator):
         check_table(X)
         return validate_data(self, X, reset=False, **_TABLES)
 
-    def _inputs(self, X: Any, y: Any, rules: Sequence[Rule], **about: Any) -> engine.Inputs:
+    def _inputs(self, X: Any, y: Any, rules: Sequence[Rule], **about: Any) -> Inputs:
         """Return a table with the models to fit to it, and what is known about its columns."""
         names = getattr(self, "feature_names_in_", None)
-        return engine.Inputs(X, y, tuple(rules), names=names, booleans=self._booleans, **about)
+        return Inputs(X, y, tuple(rules), names=names, booleans=self._booleans, **about)
 
-    def _fit_models(self, settings: engine.Settings, inputs: engine.Inputs) -> engine.Fitted:
+    def _fit_models(self, settings: Settings, inputs: Inputs) -> engine.Fitted:
         """Fit, warn of what was found, and keep released numbers as attributes."""
         fitted, statement = engine.fit(settings, inputs)
         if fitted.deviation is not None and not fitted.prepared_coef.any():

@@ -21,10 +21,12 @@ from sklearn.utils.validation import check_is_fitted
 from discreet import engines
 from discreet.core import Budget
 from discreet.errors import NotSupported, PrivacyLeakWarning
-from discreet.estimators import effects, engine
+from discreet.estimators import effects
 from discreet.estimators.base import PrivateLinearModel
+from discreet.estimators.engine import Fitted
 from discreet.estimators.familiar import familiar
 from discreet.estimators.inputs import Rule, by_blocks
+from discreet.estimators.method import Settings, settle
 from discreet.estimators.units import ClassWeights, PrivacyUnits, check_class_weight
 from discreet.inference import Intervals
 from discreet.objectives import L2, LOSSES, Logistic, Loss, MulticlassHinge, Problem, Softmax
@@ -82,7 +84,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         -------
         self
         """
-        settings = engine.settle(self)
+        settings = settle(self)
         classes = self._declared_classes()
         if classes is None and engines.is_lazy(X):
             raise ValueError(
@@ -120,9 +122,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
             )
         return ClassWeights.of(self.class_weight, classes, codes)
 
-    def _models(
-        self, settings: engine.Settings, n_classes: int
-    ) -> tuple[engine.Settings, list[Rule]]:
+    def _models(self, settings: Settings, n_classes: int) -> tuple[Settings, list[Rule]]:
         """Return the targets of each model, and settings with the loss of one model for all.
 
         There is one model of all classes if the loss and the solver have one, else one for each
@@ -137,7 +137,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
             return replace(settings, loss=joint), [partial(np.asarray, dtype=np.float64)]
         return settings, [partial(_one_of, code=one) for one in ([1] if two else range(n_classes))]
 
-    def _keep_link(self, fitted: engine.Fitted) -> None:
+    def _keep_link(self, fitted: Fitted) -> None:
         """Keep the map from scores to probabilities, in models that have one."""
 
     @by_blocks
@@ -467,7 +467,7 @@ class LogisticRegression(LinearClassifier):
     def _loss(self) -> Loss:
         return Logistic()
 
-    def _keep_link(self, fitted: engine.Fitted) -> None:
+    def _keep_link(self, fitted: Fitted) -> None:
         self.link_ = Link.of(fitted.solution, fitted.steps, fitted.problem)
 
     @by_blocks

@@ -14,48 +14,38 @@ for a bad setting, the account is opened before a row is read, and only curators
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
-from discreet.accounting.composition import Division, divide
-from discreet.core import Account, Budget, Curator, Guarantee
-from discreet.core.bits import Bits, SeededBits, SystemBits
+from discreet.core import Account, Curator, Guarantee
+from discreet.core.bits import Bits
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported
-from discreet.estimators import auto, familiar
-from discreet.estimators import features as feature_rule
-from discreet.estimators.inputs import Rule
+from discreet.estimators import familiar
+from discreet.estimators.inputs import Inputs
+from discreet.estimators.method import Method, Settings, choose
 from discreet.estimators.trace import Bar, Trace
-from discreet.estimators.units import ClassWeights, PrivacyUnits, UnitRows
+from discreet.estimators.units import UnitRows
 from discreet.inference import Covariance, Evidence, Inference
-from discreet.inference.measure import expected_error
-from discreet.inference.rule import check_inference, lighter, pilot, reserved, sample_rate, whitened
-from discreet.ledger import Dataset, check_dataset
 from discreet.log import note
-from discreet.objectives import L2, Loss, Problem
+from discreet.objectives import Problem
 from discreet.preparation import (
-    Balance,
     FeatureMap,
     FittedBounds,
     FittedStep,
     Step,
-    check_steps,
     pipeline,
 )
-from discreet.preparation.features import Expansion
 from discreet.preparation.pipeline import Prepared
-from discreet.preparation.steps import Mechanism
 from discreet.preparation.support import without_noise
 from discreet.rows import AffineMap, Rows
-from discreet.solvers import Progress, Solution, Solver, resolve
-from discreet.validate import FloatArray, flag, function
+from discreet.solvers import Progress, Solution
+from discreet.validate import FloatArray
 
 FITS = itertools.count()
 """Counts the fits of this process, so that a guarantee can say how many there were before."""
@@ -72,177 +62,6 @@ WORKERS = (
 )
 
 DIVIDED = "the budget was divided between preparation and model before a row was read"
-
-_ADAPTIVE = frozenset({"pure", "zcdp", "gdp"})
-"""Measures in which a solver's plan may depend on earlier releases of the same fit."""
-
-_rule = lru_cache(maxsize=256)(auto.choose)
-"""The rule, which sees public numbers alone: fits of the same numbers have the same choice."""
-
-
-@dataclass(frozen=True, eq=False)
-class Process:
-    """Settings of a fit that belong to this process, not to the model.
-
-    ``chosen`` is False if nobody gave an ε. ``ledger`` is the data set to charge, whose entry has
-    these ``details``. ``counted_before`` is the number of earlier fits, if a tuning counted them.
-    """
-
-    random_state: Any = None
-    chosen: bool = True
-    ledger: Dataset | None = None
-    details: Mapping[str, Any] = field(default_factory=dict)
-    progress: Callable[[Progress], None] | None = None
-    verbose: bool = False
-    counted_before: int | None = None
-
-    def bits(self) -> Bits:
-        """Return the source of random bits: that of the operating system, or a seeded one."""
-        if self.random_state is None:
-            return SystemBits()
-        return SeededBits(int(check_random_state(self.random_state).randint(0, 2**31 - 1)))
-
-
-@dataclass(frozen=True, eq=False)
-class Settings:
-    """Checked settings of a fit: all that is known before the table is.
-
-    ``method`` is None if the rule of ``solver="auto"`` has yet to choose it by the table's size,
-    ``kind`` the class of the estimator. The intercept of a ``shifted`` loss has no interval.
-    """
-
-    kind: type
-    budget: Budget
-    loss: Loss
-    penalty: L2
-    fit_intercept: bool
-    data_norm: float | None
-    steps: tuple[Step, ...]
-    method: Method | None
-    features: str = "auto"
-    numeric: Any = None
-    inference: bool = False
-    shifted: bool = False
-    process: Process = field(default_factory=Process)
-
-    def problem(self, n_rows: int, n_features: int, row_norm: float | None) -> Problem:
-        """Return the problem for a table of this size."""
-        size = {"n_rows": n_rows, "n_features": n_features}
-        return Problem(
-            self.loss, self.penalty, **size, fit_intercept=self.fit_intercept, row_norm=row_norm
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Inputs:
-    """A table that was checked, whose rows it has, and the models to fit to it.
-
-    Attributes
-    ----------
-    X, y
-        The table and what targets are made of; y is None where blocks of X have their own.
-    rules
-        For each model, the function from y, or from targets in blocks, to its targets.
-    units, by_class
-        Whose row each row is, and the weights of classes, if there are any.
-    public
-        Statements of what the estimator treats as public.
-    names, booleans
-        Names of the columns, if they have any, and the columns that are stored as booleans.
-    scale, centre
-        Factor and constant that bring margins of the fit to units of predictions.
-    """
-
-    X: Any
-    y: NDArray[Any] | None
-    rules: tuple[Rule, ...]
-    units: PrivacyUnits
-    by_class: ClassWeights | None = None
-    public: tuple[str, ...] = ()
-    names: Sequence[str] | None = None
-    booleans: tuple[int, ...] = ()
-    scale: float = 1.0
-    centre: float = 0.0
-
-    @property
-    def uneven(self) -> bool:
-        """True if units may have a total weight other than 1 in the objective."""
-        return not self.units.even or self.by_class is not None
-
-    def labelled(self, rows: Rows, model: int) -> Rows:
-        """Return the rows with the targets of a model; rows are made with those of the first."""
-        rule = self.rules[model]
-        if self.y is None:
-            return rows.with_targets(rule)
-        return rows if model == 0 else rows.with_targets(rule(self.y))
-
-    def drawn(self, bits: Bits) -> Inputs:
-        """Return one row of each unit, drawn at random."""
-        assert self.y is not None  # rows on workers go to solvers that take units
-        index, units = self.units.draw(bits)
-        classes = None if self.by_class is None else self.by_class.take(index)
-        return replace(self, X=self.X[index], y=self.y[index], units=units, by_class=classes)
-
-
-@dataclass(frozen=True)
-class Method:
-    """A preparation with the mechanism of each step, a solver, and their parts of the budget.
-
-    ``division`` is None if the models have all of the budget; else ``mechanisms`` are made from it.
-    There is one for each step, one for the ``balance`` of the classes, if it is measured, and one
-    for the ``inference`` about each model. The solver sees ``width`` features: the columns of X, or
-    those that ``expansion`` makes of them. Steps see a sample of the rows at ``rate``.
-    """
-
-    steps: tuple[Step, ...]
-    solver: Solver
-    budget: Budget
-    division: Division | None = None
-    mechanisms: tuple[Mechanism, ...] = ()
-    balance: Balance | None = None
-    inference: tuple[Inference, ...] = ()
-    expansion: Expansion | None = None
-    width: int = 0
-    rate: float = 1.0
-
-    @classmethod
-    def divided(
-        cls,
-        budget: Budget,
-        steps: tuple[Step, ...],
-        solver: Solver,
-        balance: Balance | None = None,
-        inference: tuple[Inference, ...] = (),
-    ) -> Method:
-        """Divide the budget between a preparation and a solver, before anything is read.
-
-        A budget too extreme for a step is a ``ValueError``.
-        """
-        if steps and not solver.private:
-            raise NotSupported(
-                f"solver={solver.name!r} protects nobody, so a private preparation makes no sense "
-                "with it. Pass preparation=None, or use a private solver."
-            )
-        parts = (*steps, *(() if balance is None else (balance,)), *inference)
-        if not parts:
-            return cls(steps, solver, budget)
-        division = divide(budget, [(part.name, part.share) for part in parts], solver.composes)
-        mechanisms = tuple(
-            part.mechanism(division.measure, division.total_of(index))
-            for index, part in enumerate(parts)
-        )
-        return cls(steps, solver, budget, division, mechanisms, balance, inference)
-
-    @property
-    def models(self) -> Budget:
-        """Budget of all models."""
-        return self.budget if self.division is None else self.division.models
-
-    @property
-    def adapts(self) -> bool:
-        """True if the size of the objective may be a released number, not a public one."""
-        solver = self.solver
-        return solver.takes_units and (not solver.private or _ADAPTIVE.issuperset(solver.composes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,118 +146,6 @@ def fit(settings: Settings, inputs: Inputs) -> tuple[Fitted, Statement]:
     if run.bar is not None:
         run.bar.finish()
     return fitted, state(run, fitted)
-
-
-def settle(model: Any) -> Settings:
-    """Check every setting of an estimator before any data is read."""
-    budget, loss, penalty = model._objective()
-    if model.progress is not None:
-        function("progress", model.progress)
-    if not isinstance(model.verbose, int | np.integer):
-        flag("verbose", model.verbose)
-    if model.random_state is not None:
-        check_random_state(model.random_state)
-    if model.ledger is not None:
-        check_dataset(model.ledger)
-    steps = check_steps(model.preparation, model.data_norm)
-    method = None
-    if not (isinstance(model.solver, str) and model.solver == "auto"):
-        method = Method.divided(budget, steps, resolve(model.solver))
-        method.solver.check(loss, method.models)
-    elif budget.pure:
-        raise NotSupported(
-            "solver='auto' needs delta > 0; got delta=0. Give a delta well below 1/n, for "
-            "example 1e-6, or choose a solver with a pure guarantee: 'objpert', 'outpert', "
-            "'frank-wolfe' or 'laplace-sgd'."
-        )
-    process = Process(
-        random_state=model.random_state,
-        chosen=model.epsilon is not familiar.UNCHOSEN,
-        ledger=model.ledger,
-        details={} if model.ledger is None else _details(model),
-        progress=model.progress,
-        verbose=bool(model.verbose),
-        counted_before=model.counted_before,
-    )
-    own: Any = {"features": model.features, "numeric": model.numeric, "process": process}
-    own |= {"inference": model.inference, "shifted": model._shifted_intercept}
-    norm = model.data_norm
-    return Settings(
-        type(model), budget, loss, penalty, model.fit_intercept, norm, steps, method, **own
-    )
-
-
-def _details(model: Any) -> dict[str, Any]:
-    """Return the settings of an estimator that the entry of a ledger has."""
-    left_out = ("ledger", "progress", "verbose", "random_state", "classes", "solver")
-    given = model.get_params(deep=False).items()
-    return {name: value for name, value in given if name not in left_out and value is not None}
-
-
-def choose(settings: Settings, inputs: Inputs) -> Method:
-    """Return the method of the settings, or choose one now that the table's size is known.
-
-    A part of the budget is reserved for inference about each model. Weights that do not add up to
-    the units are measured always for balanced classes, else for solvers whose plan may depend on
-    them.
-    """
-    units = inputs.units
-    made = feature_rule.FeatureChoice(inputs.X.shape[1])
-    declared = settings.numeric is not None or settings.features != "auto"
-    if declared and settings.features != "linear":
-        made = feature_rule.choose(
-            settings.features,
-            settings.numeric,
-            feature_rule.TableFacts(units.size, made.width, inputs.names, inputs.booleans),
-            settings.budget,
-            given=settings.steps,
-            regression=settings.loss.task == "regression",
-        )
-    steps = settings.steps if made.bounds is None else (made.bounds, *settings.steps)
-    method, rate = settings.method, 1.0
-    if method is None:
-        steps, solver, rate = _by_rule(settings, inputs, made, steps)
-        method = Method.divided(settings.budget, check_steps(steps, settings.data_norm), solver)
-    elif made.bounds is not None:
-        steps = check_steps(steps, settings.data_norm)
-        method = Method.divided(settings.budget, steps, method.solver)
-    solver, balance = method.solver, None
-    if inputs.uneven:
-        units.check_solver(solver, weighted=inputs.by_class is not None)
-        balanced = inputs.by_class is not None and inputs.by_class.values is None
-        if solver.private and (balanced or method.adapts):
-            balance = Balance.of(settings.budget, units.size, solver.composes)
-    inference: tuple[Inference, ...] = ()
-    if settings.inference:
-        check_inference(solver, made.expansion)
-        size = made.width + int(settings.fit_intercept)
-        taken = (*method.steps, *(() if balance is None else (balance,)))
-        left = 1.0 - sum(part.share for part in taken)
-        inference = reserved(units.size, size, settings.budget, len(inputs.rules), left)
-    if balance is not None or inference:
-        method = Method.divided(settings.budget, method.steps, solver, balance, inference)
-        solver.check(settings.loss, method.models)
-    return replace(method, expansion=made.expansion, width=made.width, rate=rate)
-
-
-def _by_rule(
-    settings: Settings, inputs: Inputs, made: feature_rule.FeatureChoice, given: tuple[Step, ...]
-) -> auto.Choice:
-    """Choose steps and solver by the rule of ``solver="auto"``, adapted for inference."""
-    n_rows, budget, by_row = inputs.units.size, settings.budget, inputs.units.unit == "row"
-    problem = settings.problem(n_rows, made.width, settings.data_norm)
-    choice = _rule(problem, budget, given, made.known, by_row and not settings.inference)
-    if not settings.inference:
-        return choice
-    steps = whitened(choice.steps, n_rows, made.width, budget)
-    error = expected_error(n_rows, problem.n_parameters, budget)
-    solver, rate = pilot(choice.solver, settings.loss, error), choice.rate
-    alone = by_row and not inputs.uneven and len(inputs.rules) == 1
-    if alone and not settings.loss.curves_unevenly:
-        rate = sample_rate(steps, n_rows, problem.n_parameters, budget)
-    signal = rate * n_rows * budget.to_gdp().mu
-    steps = lighter(steps, signal, made.width, budget.relation.rows_changed)
-    return auto.Choice(steps, solver, rate)
 
 
 def begin(settings: Settings, method: Method, inputs: Inputs) -> Run:

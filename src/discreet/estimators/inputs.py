@@ -1,13 +1,14 @@
-"""Refuse input that is not a table of numbers, without showing a value of it.
+"""What a fit gets: a checked table with its targets and units.
 
 scikit-learn's own messages quote what it could not read; a value of a protected row must not be
-in an error text. These checks come first and cover all inputs for which it would.
+in an error text. The checks here come first and cover all inputs for which it would.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,6 +16,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from discreet import engines
+from discreet.core.bits import Bits
+from discreet.estimators.units import ClassWeights, PrivacyUnits
+from discreet.rows import Rows
 from discreet.validate import FloatArray
 
 Rule = Callable[[NDArray[Any]], FloatArray]
@@ -24,6 +28,57 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 _COMPLEX = "Complex data not supported: {} must be real numbers."
 _ADVICE = "Encode them (one-hot, with a public list of categories) or leave them out."
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """A table that was checked, whose rows it has, and the models to fit to it.
+
+    Attributes
+    ----------
+    X, y
+        The table and what targets are made of; y is None where blocks of X have their own.
+    rules
+        For each model, the function from y, or from targets in blocks, to its targets.
+    units, by_class
+        Whose row each row is, and the weights of classes, if there are any.
+    public
+        Statements of what the estimator treats as public.
+    names, booleans
+        Names of the columns, if they have any, and the columns that are stored as booleans.
+    scale, centre
+        Factor and constant that bring margins of the fit to units of predictions.
+    """
+
+    X: Any
+    y: NDArray[Any] | None
+    rules: tuple[Rule, ...]
+    units: PrivacyUnits
+    by_class: ClassWeights | None = None
+    public: tuple[str, ...] = ()
+    names: Sequence[str] | None = None
+    booleans: tuple[int, ...] = ()
+    scale: float = 1.0
+    centre: float = 0.0
+
+    @property
+    def uneven(self) -> bool:
+        """True if units may have a total weight other than 1 in the objective."""
+        return not self.units.even or self.by_class is not None
+
+    def labelled(self, rows: Rows, model: int) -> Rows:
+        """Return the rows with the targets of a model; rows are made with those of the first."""
+        rule = self.rules[model]
+        if self.y is None:
+            return rows.with_targets(rule)
+        return rows if model == 0 else rows.with_targets(rule(self.y))
+
+    def drawn(self, bits: Bits) -> Inputs:
+        """Return one row of each unit, drawn at random."""
+        assert self.y is not None  # rows on workers go to solvers that take units
+        index, units = self.units.draw(bits)
+        classes = None if self.by_class is None else self.by_class.take(index)
+        return replace(self, X=self.X[index], y=self.y[index], units=units, by_class=classes)
 
 
 def check_table(X: Any) -> tuple[int, ...]:

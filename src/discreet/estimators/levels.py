@@ -24,12 +24,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.core import Budget
 from discreet.errors import NotSupported
-from discreet.estimators import effects, engine
+from discreet.estimators import effects
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.classifiers import LinearClassifier, Link, label_codes
 from discreet.estimators.familiar import familiar
 from discreet.estimators.features import signal
 from discreet.estimators.inputs import by_blocks
+from discreet.estimators.method import Settings, settle
 from discreet.estimators.units import PrivacyUnits
 from discreet.objectives import L2, Logistic, Loss
 from discreet.statement import LABELS_TAKEN
@@ -78,7 +79,7 @@ class LevelModel(PrivateLinearModel):
         return super()._objective()
 
     def _fit_levels(
-        self, settings: engine.Settings, rows: LevelRows, basis: FloatArray, public: tuple[str, ...]
+        self, settings: Settings, rows: LevelRows, basis: FloatArray, public: tuple[str, ...]
     ) -> None:
         """Fit one logistic model to rows at levels.
 
@@ -187,7 +188,7 @@ numeric, inference, random_state, ledger, progress
         Whether every class has rows is not checked, as the answer would be about rows. A class
         without rows has nearly the same threshold on either side.
         """
-        settings = engine.settle(self)
+        settings = settle(self)
         declared = self._declared_classes()
         if self.inference and not (groups is None and sample_weight is None):
             raise NotSupported(
@@ -417,7 +418,7 @@ numeric, inference, random_state, ledger, progress
         -------
         self
         """
-        settings = engine.settle(self)
+        settings = settle(self)
         ends = self._ends()
         X, durations = self._read(X, y, settings, numbers=True)
         if durations is None:

@@ -13,10 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.core import Budget
 from discreet.errors import NotSupported
-from discreet.estimators import effects, engine
+from discreet.estimators import effects
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.familiar import familiar, warn
 from discreet.estimators.inputs import by_blocks
+from discreet.estimators.method import settle
 from discreet.estimators.units import Exposure, PrivacyUnits
 from discreet.inference import Intervals
 from discreet.objectives import L2, Huber, Loss, Pinball, SmoothPinball, Squared
@@ -67,7 +68,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         sample_weight: ArrayLike | None,
         exposure: Exposure | None = None,
     ) -> Self:
-        settings = engine.settle(self)
+        settings = settle(self)
         private = settings.method is None or settings.method.solver.private
         if self.target_bounds is None and private:
             warn(

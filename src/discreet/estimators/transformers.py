@@ -25,9 +25,10 @@ from discreet.core import Account, Budget, Curator, Guarantee
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.curator import NoisyMoment
 from discreet.core.noise import Noise
-from discreet.estimators.engine import FITS, PUBLIC, Process
+from discreet.estimators.engine import FITS, PUBLIC
 from discreet.estimators.familiar import UNCHOSEN, familiar, warn_of_fit
 from discreet.estimators.inputs import check_table
+from discreet.estimators.method import Process
 from discreet.estimators.units import PrivacyUnits
 from discreet.ledger import Dataset, check_dataset
 from discreet.preparation import Bounds, Centre
