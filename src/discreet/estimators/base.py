@@ -57,7 +57,7 @@ ATTRIBUTES = (
 
 
 @dataclass(eq=False, repr=False)
-class PrivateLinearModel(BaseEstimator):
+class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     """Base class: settings, checks, and the private fit of one or several linear models."""
 
     epsilon: float = familiar.UNCHOSEN
@@ -119,7 +119,8 @@ class PrivateLinearModel(BaseEstimator):
         """Set parameters; keywords of other libraries are refused with what to use instead."""
         names = [name.partition("__")[0] for name in params]
         familiar.refuse(type(self).__name__, names, self._get_param_names(), ValueError)
-        return super().set_params(**params)
+        super().set_params(**params)
+        return self
 
     def check_settings(self) -> None:
         """Raise if a setting is wrong, as `fit` would, without any data."""
@@ -178,7 +179,8 @@ class PrivateLinearModel(BaseEstimator):
         self._booleans = check_table(X)
         check_target(y, numbers=numbers)
         with np.errstate(all="ignore"):  # a warning about one row would be about that row
-            return validate_data(self, X, y, y_numeric=numbers, ensure_all_finite=False, **_TABLES)
+            X, y = validate_data(self, X, y, y_numeric=numbers, ensure_all_finite=False, **_TABLES)
+        return X, y
 
     def _read_new(self, X: Any) -> Any:
         """Convert rows to predict on to an array."""

@@ -51,7 +51,7 @@ _ORDERS = {"b": "number", "i": "number", "u": "number", "f": "number", "U": "tex
 
 
 @dataclass(eq=False, repr=False)
-class LinearClassifier(ClassifierMixin, PrivateLinearModel):
+class LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     """Base class of classifiers: one linear score for two classes, else one per class."""
 
     _: KW_ONLY
@@ -85,21 +85,24 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         self
         """
         settings = settle(self)
-        classes = self._declared_classes()
-        if classes is None and engines.is_lazy(X):
+        declared = self._declared_classes()
+        if declared is None and engines.is_lazy(X):
             raise ValueError(
                 "Labels of rows on workers are not collected; list all of them in classes, for "
                 "example classes=[0, 1]."
             )
-        X, y = self._read(X, y, settings, numbers=False, groups=groups)
+        X, target = self._read(X, y, settings, numbers=False, groups=groups)
         units = PrivacyUnits.of(X, groups, sample_weight, self.rows_per_unit)
-        if y is None:
-            X = X.with_targets(partial(label_codes, declared=classes))
-            codes = None
-        elif classes is None:
-            classes, codes = self._labels_of(y)
+        codes: NDArray[Any] | None = None
+        if declared is None:
+            assert target is not None  # refused above for rows on workers
+            classes, codes = self._labels_of(target)
+        elif target is None:
+            classes = declared
+            X = X.with_targets(partial(label_codes, declared=declared))
         else:
-            codes = label_codes(y, classes)
+            classes = declared
+            codes = label_codes(target, declared)
         if units.size < len(classes):
             raise ValueError(
                 f"there are {len(classes)} classes, but only {units.size} {units.plural}; a "
@@ -181,7 +184,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         """Return the index of the predicted class for scores of shape (n_rows, n_models)."""
         if scores.shape[1] == 1:
             return (scores[:, 0] > 0).astype(np.intp)
-        return scores.argmax(axis=1)
+        return np.asarray(scores.argmax(axis=1))
 
     def _objective(self) -> tuple[Budget, Loss, L2]:
         self._declared_classes()
@@ -244,7 +247,7 @@ def label_codes(y: NDArray[Any], declared: NDArray[Any]) -> NDArray[Any]:
     """
     by_size = np.argsort(declared)
     if not np.array_equal(by_size, np.arange(len(declared))):  # classes in an order of their own
-        return by_size[label_codes(y, declared[by_size])]
+        return np.asarray(by_size[label_codes(y, declared[by_size])])
     order = _ORDERS.get(y.dtype.kind)
     if order is not None and order == _ORDERS.get(declared.dtype.kind):
         codes = np.empty(len(y), dtype=np.min_scalar_type(len(declared)))
@@ -322,14 +325,15 @@ class Link:
         shrunk = np.copysign(self._bent(np.abs(scores)), scores)
         shrunk /= math.sqrt(1 + math.pi * self.noise / 8)
         most = max(self.slope, 0.5)
-        second, first = np.minimum(expit(shrunk), most), np.minimum(expit(-shrunk), most)
-        return second / (second + first)
+        second = np.minimum(expit(shrunk), most)
+        first = np.minimum(expit(-shrunk), most)
+        return np.asarray(second / (second + first))
 
     def several(self, scores: FloatArray) -> FloatArray:
         """Return the softmax of the scores of several classes, those of long rows bent alike."""
         scores = scores - scores.mean(axis=1, keepdims=True)
         largest = np.maximum(np.abs(scores).max(axis=1, keepdims=True), 1e-300)
-        return softmax(scores * (self._bent(largest) / largest), axis=1)
+        return np.asarray(softmax(scores * (self._bent(largest) / largest), axis=1))
 
     def _bent(self, sizes: FloatArray) -> FloatArray:
         """Return the sizes that scores of these sizes count with."""
@@ -488,7 +492,7 @@ class LogisticRegression(LinearClassifier):
         sums = positive.sum(axis=1, keepdims=True)
         # Where all scores are so low that they round to 0, classes are equally likely.
         even = np.full_like(positive, 1 / positive.shape[1])
-        return np.divide(positive, sums, out=even, where=sums > 0)
+        return np.asarray(np.divide(positive, sums, out=even, where=sums > 0))
 
     def predict_interval(self, X: Any, level: float = 0.95) -> Intervals:
         """Return intervals for the probability of the second of two classes at the rows of X.

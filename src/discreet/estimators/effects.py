@@ -116,7 +116,8 @@ def _of_curve(
     column = splines.columns[j]
     at = np.linspace(splines.low[j], splines.high[j], POINTS)
     basis = np.zeros((POINTS, model.features_.width(int(model.n_features_in_))))
-    alone = Splines([0], [at[0]], [at[-1]], [splines.pieces[j]], [splines.degrees[j]])
+    low, high = at[:1], at[-1:]
+    alone = Splines((0,), low, high, (splines.pieces[j],), (splines.degrees[j],))
     alone.fill(at[:, None], first, basis)
     return _effect(model, columns[column], _raw(model, column, at), basis)
 
@@ -150,7 +151,7 @@ def _raw(model: PrivateLinearModel, column: int, values: FloatArray) -> FloatArr
     if bounds is None or column not in bounds.columns:
         return values
     j = bounds.columns.index(column)
-    return bounds.low[j] + values * (bounds.high[j] - bounds.low[j])
+    return np.asarray(bounds.low[j] + values * (bounds.high[j] - bounds.low[j]))
 
 
 def released_means(model: PrivateLinearModel) -> FloatArray | None:
@@ -425,8 +426,9 @@ def intervals(model: Any, X: Any, scores: FloatArray, level: float, residual: fl
     reason = _models(model)[0].reason
     if not model.covariances_ or np.asarray(model.covariances_[0].refused).all():
         raise NotSupported(f"predictions of this model have no intervals: {reason}.")
-    rows = model.features_.transform(X)
-    rows = rows.toarray() if sp.issparse(rows) else np.asarray(rows, dtype=np.float64)
+    made: Any = model.features_.transform(X)
+    sparse: bool = sp.issparse(made)
+    rows = made.toarray() if sparse else np.asarray(made, dtype=np.float64)
     if model.fit_intercept:
         rows = np.column_stack([rows, np.ones(len(rows))])
     return score_intervals(model.covariances_[0], rows, scores, level, residual)

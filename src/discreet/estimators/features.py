@@ -108,10 +108,12 @@ def _column(key: Any, value: Any) -> NumericColumn:
     if isinstance(key, bool | np.bool_) or not isinstance(key, Integral | str):
         raise ValueError(f"{_FORMS}; got the column {display(key)}.")
     key = key if isinstance(key, str) else int(key)
-    given = () if value is None else value
-    if isinstance(given, str) or not np.iterable(given) or len(tuple(given)) not in (0, 2, 3):
+    listed = np.iterable(value) and not isinstance(value, str)
+    given: tuple[Any, ...] = tuple(value) if listed else ()
+    if not (listed or value is None) or len(given) not in (0, 2, 3):
         raise ValueError(f"{_FORMS}; got {display(value)} for column {key!r}.")
-    low, high, shape = (*given, *(None, None, "smooth")[len(given) :])
+    filled: list[Any] = [*given, *(None, None, "smooth")[len(given) :]]
+    low, high, shape = filled
     choice("shape", shape, DEGREES)
     if low is None and high is None:
         return NumericColumn(key, None, None, shape)

@@ -94,7 +94,7 @@ def check_table(X: Any) -> tuple[int, ...]:
             raise ValueError(f"X has columns that are not numbers: {', '.join(text)}. {_ADVICE}")
         kinds = [str(dtype).lower() for _, dtype in types]
         return tuple(j for j, kind in enumerate(kinds) if kind in ("bool", "boolean"))
-    array = X if sp.issparse(X) else np.asarray(X)
+    array: Any = X if sp.issparse(X) else np.asarray(X)
     if array.ndim != 2:
         raise ValueError(
             f"Expected a 2D array of rows and columns, got {array.ndim}D. Reshape your data: one "

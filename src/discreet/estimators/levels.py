@@ -49,10 +49,10 @@ SIGNAL_PER_DEGREE = 1500.0
 
 
 class LevelRows(NamedTuple):
-    """Rows of X, each repeated by ``index``, at levels, with targets ±1 and their units."""
+    """Rows of X, repeated by ``places``, at levels, with targets ±1 and their units."""
 
     X: Any
-    index: NDArray[np.intp]
+    places: NDArray[np.intp]
     level: NDArray[np.intp]
     targets: FloatArray
     units: PrivacyUnits
@@ -87,7 +87,7 @@ class LevelModel(PrivateLinearModel):
         """
         wide, made = rows.X.shape[1], basis.shape[1]
         self._booleans = (*self._booleans, *range(wide, wide + made))
-        parts = [rows.X[rows.index], basis[rows.level].astype(rows.X.dtype)]
+        parts = [rows.X[rows.places], basis[rows.level].astype(rows.X.dtype)]
         table = sp.csr_array(sp.hstack(parts)) if sp.issparse(rows.X) else np.hstack(parts)
         rule = partial(np.asarray, dtype=np.float64)
         inputs = self._inputs(table, rows.targets, [rule], units=rows.units, public=public)
@@ -122,7 +122,7 @@ class LevelModel(PrivateLinearModel):
 
 @familiar
 @dataclass(eq=False, repr=False)
-class OrdinalClassifier(ClassifierMixin, LevelModel):
+class OrdinalClassifier(ClassifierMixin, LevelModel):  # type: ignore[misc]
     """Ordinal logistic regression (proportional odds) under differential privacy.
 
     The probability of a class above the k-th is the sigmoid of ``X @ coef_ - thresholds_[k]``, with
@@ -256,7 +256,7 @@ numeric, inference, random_state, ledger, progress
         return -np.diff(np.hstack([ends, above, 0.0 * ends]), axis=1)
 
     def _codes_of(self, scores: FloatArray) -> NDArray[np.intp]:
-        return self._probabilities(scores).argmax(axis=1)
+        return np.asarray(self._probabilities(scores).argmax(axis=1))
 
     def _dispersion(self, measured: float, basis: FloatArray) -> float:
         """Return the largest ratio at any score, by the released thresholds.
@@ -462,7 +462,8 @@ numeric, inference, random_state, ledger, progress
     @by_blocks
     def predict_survival(self, X: Any) -> FloatArray:
         """Return the probability of no event by the end of each period, (n_samples, n_periods)."""
-        return np.cumprod(1.0 - self.predict_hazard(X), axis=1)
+        left: FloatArray = np.cumprod(1.0 - self.predict_hazard(X), axis=1, dtype=np.float64)
+        return left
 
     @by_blocks
     def predict(self, X: Any) -> FloatArray:

@@ -34,7 +34,7 @@ def _in_units(y: NDArray[Any], low: float, high: float, centre: float, scale: fl
 
 
 @dataclass(eq=False, repr=False)
-class LinearRegressor(RegressorMixin, PrivateLinearModel):
+class LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     """Base class of regressors; the target is scaled to [-1, 1] by public bounds."""
 
     _: KW_ONLY
@@ -77,10 +77,10 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
                 "make the fit unusable. Pass target_bounds=(low, high), public bounds of the "
                 "target."
             )
-        X, y = self._read(X, y, settings, numbers=True, groups=groups)
+        X, target = self._read(X, y, settings, numbers=True, groups=groups)
         units = PrivacyUnits.of(X, groups, sample_weight, self.rows_per_unit)
         if exposure is not None:
-            y, units = exposure.applied(X, y, units)
+            target, units = exposure.applied(X, target, units)
         public: tuple[str, ...] = ()
         bounds = (-np.inf, np.inf)
         if self.target_bounds is not None:
@@ -90,7 +90,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         rule = partial(_in_units, low=bounds[0], high=bounds[1], centre=middle, scale=half)
         scale, centre = self._margin_units()
         about: Any = {"units": units, "public": public, "scale": scale, "centre": centre}
-        fitted = self._fit_models(settings, self._inputs(X, y, [rule], **about))
+        fitted = self._fit_models(settings, self._inputs(X, target, [rule], **about))
         self.coef_ = fitted.coef[0]
         self.intercept_ = float(fitted.intercept[0])
         return self

@@ -6,6 +6,7 @@ that is spent, and time. A loss on the rows is never shown.
 
 from __future__ import annotations
 
+import importlib
 import math
 import sys
 import time
@@ -180,6 +181,4 @@ def _notebook_display() -> Any:
     shell = None if interactive is None else interactive.get_ipython()
     if shell is None or not hasattr(shell, "kernel"):
         return None
-    from IPython.display import display
-
-    return display
+    return importlib.import_module("IPython.display").display

@@ -287,7 +287,7 @@ class ClassWeights:
         if values is None:
             assert totals is not None  # balanced classes are always measured
             values = 1.0 / np.maximum(totals, 1.0)
-        return np.minimum(values / values.max(), 1.0)
+        return np.asarray(np.minimum(values / values.max(), 1.0))
 
     @property
     def public(self) -> tuple[str, ...]:

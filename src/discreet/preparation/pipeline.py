@@ -165,7 +165,8 @@ class Recipe:
                     f"{type(step).__name__} takes tables of at most {step.widest} columns; X has "
                     f"{width}. Use fewer columns, or Centre and Scale, which take any number."
                 )
-        if not sp.issparse(X) or not any(step.dense for step in self.steps):
+        sparse: bool = sp.issparse(X)
+        if not sparse or not any(step.dense for step in self.steps):
             return
         size = X.shape[0] * width * X.dtype.itemsize
         if size > LARGEST_DENSE and (self.writes or self.clips_twice):

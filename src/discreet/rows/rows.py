@@ -285,7 +285,7 @@ class Rows(RowData):
         A row of the result is a function of that row, the map and the type of the table alone.
         """
         if not self.table.dense and self.map.is_diagonal and not self.map.offset.any():
-            scaled = self.table.scaled(self.scales)
+            scaled: Any = self.table.scaled(self.scales)
             scaled.data *= self.map.linear.astype(self.table.dtype)[scaled.indices]
             return scaled
         target = np.empty((self.n_rows, self.n_features), dtype=self.table.dtype)
