@@ -197,11 +197,315 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", None)
         return Inputs(X, y, tuple(rules), names=names, booleans=self._booleans, **about)
 
+<<<<<<< HEAD
     def _fit_models(self, settings: Settings, inputs: Inputs) -> engine.Fitted:
         """Fit, warn of what was found, and keep released numbers as attributes."""
         fitted, statement = engine.fit(settings, inputs)
         if fitted.deviation is not None and not fitted.prepared_coef.any():
             familiar.warn(
+=======
+        The targets of each model are what its rule makes of y, or of the targets in blocks of X.
+        """
+        n_models = len(rules)
+        bits: Bits = SystemBits()
+        if self.random_state is not None:
+            seed = check_random_state(self.random_state).randint(0, 2**31 - 1)
+            bits = SeededBits(int(seed))
+        if people.units is not None and not method.solver.takes_units:
+            assert y is not None  # checked where rows on workers were read
+            index = people.units.draw(bits)
+            X, y, people = X[index], y[index], people.take(index)
+            by_class = None if by_class is None else by_class.take(index)
+        problem = Problem(
+            loss=settings.loss,
+            penalty=settings.penalty,
+            n_rows=people.size,
+            n_features=method.width,
+            fit_intercept=self.fit_intercept,
+            row_norm=pipeline.model_norm(
+                method.steps, self.data_norm, needed=method.solver.needs_row_bound
+            ),
+        )
+        planned, plan = problem, method.solver.plan(problem, method.models, n_models)
+        spends = plan.spends
+        public = (*public, *self._warn(settings.budget, people))
+        earlier_fits = next(FITS) if self.counted_before is None else self.counted_before
+        whole = spends if method.division is None else settings.budget
+        payer = None if self.ledger is None else self._payer(self.ledger, method.solver)
+        account = Account(whole, payer, people.unit)
+        stated = f"ε = {whole.epsilon:g}, δ = {whole.delta:g}, {whole.relation}, one {people.unit}"
+        if not method.solver.private:
+            stated = "NOT PRIVATE"
+        note("Fit of %s by %s: %s.", type(self).__name__, method.solver.name, stated)
+        solutions, evidence, dropped = [], [], []
+        bar = None
+        if self.verbose:
+            shares = sum(step.share for step in method.steps)
+            bar = Bar(type(self).__name__, n_models, shares)
+        watching = [each for each in (self.progress, bar) if each is not None]
+        try:
+            first = None if y is None else rules[0](y)
+            prepared, problem, noises = self._prepare(
+                method, problem, spends, X, first, account, bits, people, by_class
+            )
+            rows, fitted, size = prepared.rows, prepared.fitted, None
+            opened, solved = [], problem
+            if method.inference:
+                opened = self._open_inference(method, X, y, rules, prepared, account, noises)
+                rows, solved = prepared.sampled_rows(problem)
+                size = None if prepared.sample is None else prepared.size
+            if solved is not planned:  # its size was measured, or that of a sample was drawn
+                plan = method.solver.plan(solved, method.models, n_models)
+            for model, stream in enumerate(bits.spawn(n_models)):
+                # made when needed: targets of many classes would outgrow a narrow table
+                rule = rules[model]
+                if y is None:
+                    part = rows.with_targets(rule)
+                else:
+                    part = rows if model == 0 else rows.with_targets(rule(y))
+                curator = Curator(part, account, Noise(stream), Fraction(1, n_models), size)
+                progress = partial(_report, watching, model) if watching else None
+                solution = method.solver.solve(solved, curator, plan, progress)
+                if opened:
+                    uneven = not people.even or by_class is not None or people.grouped
+                    about: Any = {"weighted": uneven, "mapped": prepared.start is not None}
+                    found = Inference.measure(*opened[model], problem, solution.weights, **about)
+                    evidence.append(found)
+                    if not found.reason:  # else the fitted weights are better
+                        known = {"clip": None, "deviation": None}
+                        solution = replace(solution, weights=found.weights, **known)
+                        solution = replace(solution, free_noise=None)
+                made = 0 if method.expansion is None else method.expansion.count
+                solution, without = without_noise(solution, prepared, problem, made)
+                dropped.append(without)
+                solutions.append(solution)
+        except BaseException:
+            account.abandon()
+            if bar is not None:
+                bar.stop()
+            raise
+        if bar is not None:
+            bar.finish()
+        if self.data_norm is not None:
+            public = (*public, f"the bound {self.data_norm:g} on a row's norm")
+        public = (*public, *people.public)
+        if by_class is not None:
+            public = (*public, *by_class.public)
+        if method.expansion is not None:
+            public = (*public, "the features: their columns, public bounds and number")
+        divided = "the budget was divided between preparation and model before a row was read"
+        of_steps = (*(step.condition for step in fitted), divided) if method.division else ()
+        if method.balance is not None:
+            of_steps = (method.balance.condition, *of_steps)
+        if method.inference:
+            of_steps = (*of_steps, method.inference[0].condition)
+        conditions = (*of_steps, *solutions[0].conditions)
+        if y is None:
+            conditions += (_WORKERS.format(X.place),)
+        if people.unit != "row" or people.condition:
+            conditions = people.stated(conditions)
+        if spends.epsilon > method.models.epsilon:
+            conditions += (
+                f"ε = {method.models.epsilon:g} was asked for, but the published constants give "
+                "less privacy than that (unsafe=True)",
+            )
+        self.guarantee_ = account.guarantee(
+            conditions=conditions,
+            public=(f"the number of {people.plural}", *self._public, *public),
+            secure=bits.secure,
+            earlier_fits=earlier_fits,
+            rows_per_unit=people.rows_per_unit,
+            n_units=people.size,
+        )
+        self.ledger_entry_ = None if payer is None else getattr(account.charge, "entry", None)
+        self.preparation_ = fitted
+        bounds = (step for step in fitted if isinstance(step, FittedBounds))
+        self.features_ = FeatureMap(next(bounds, None), method.expansion)
+        self.solver_ = method.solver.name
+        self.row_norm_ = problem.row_norm
+        self.deviation_ = solutions[0].deviation
+        self._evidence, self.size_ = tuple(evidence), people.size
+        self._dropped = np.all(dropped, axis=0)
+        self._warn_of_units()
+        self._note(solutions[0], method.steps, problem)
+        self.trace_ = Trace(
+            replace(entry, model=model)
+            for model, solution in enumerate(solutions)
+            for entry in solution.trace
+        )
+        return np.array([solution.weights for solution in solutions])
+
+    def _payer(self, ledger: Dataset, solver: Solver) -> Dataset:
+        """Return the data set to charge, with what its entry says about the fit."""
+        left_out = ("ledger", "progress", "verbose", "random_state", "classes", "solver")
+        settings = {k: v for k, v in self.get_params(deep=False).items() if k not in left_out}
+        kind = {"estimator": type(self).__name__, "solver": solver.name}
+        return ledger.noting(**kind, **{k: v for k, v in settings.items() if v is not None})
+
+    def _open_inference(
+        self,
+        method: _Method,
+        X: Any,
+        y: NDArray[Any] | None,
+        rules: Sequence[Rule],
+        prepared: pipeline.Prepared,
+        account: Account,
+        noises: Sequence[Noise],
+    ) -> list[tuple[Curator, Curator | None, float]]:
+        """Open what was reserved for inference: curators and their μ² for each model.
+
+        It must be open before the models. Its rows have the weights of the model's. The second
+        curator is for the rows that the preparation saw, if it did not see all.
+        """
+        opened = []
+        first = len(method.mechanisms) - len(method.inference)
+        for model in range(len(method.inference)):
+            known = y is None or (model == 0 and prepared.start is not None)
+            far, few = pipeline.distant_rows(
+                prepared,
+                X,
+                None if known else rules[model](y),
+                fit_intercept=self.fit_intercept,
+                data_norm=self.data_norm,
+                weights=None if y is None else prepared.rows.row_weights,
+            )
+            if y is None:
+                far = far.with_targets(rules[model])
+                few = None if few is None else few.with_targets(rules[model])
+            curator = Curator(far, account, noises[first + model])
+            _, total = curator.open_reserved(first + model)
+            drawn = None if few is None else curator.on_sample(few, prepared.size)
+            opened.append((curator, drawn, float(total)))
+        return opened
+
+    def _prepare(
+        self,
+        method: _Method,
+        problem: Problem,
+        spends: Budget,
+        X: Any,
+        targets: FloatArray | None,
+        account: Account,
+        bits: Bits,
+        people: People,
+        by_class: ClassWeights | None,
+    ) -> tuple[pipeline.Prepared, Problem, Sequence[Noise]]:
+        """Reserve the shares of the steps and of the balance; transform and weigh the rows.
+
+        Steps see rows with weights by which every unit counts once, the model those of the caller.
+        """
+        steps, balance = method.steps, method.balance
+        if method.division is not None and spends != method.models:
+            raise NotSupported(
+                f"solver={method.solver.name!r} would spend more than it was given (unsafe=True); "
+                "a preparation cannot be accounted for together with that. Pass preparation=None."
+            )
+        copy = problem.row_norm is not None or not method.solver.takes_transformed_rows
+        copy = pipeline.check_table(steps, X, problem.n_features, copy=copy)
+        if method.division is not None:
+            account.reserve(method.division)
+        noises = [Noise(stream) for stream in bits.spawn(len(method.mechanisms))]
+        prepared = pipeline.transform(
+            steps,
+            method.mechanisms[: len(steps)],
+            X,
+            targets,
+            account,
+            noises,
+            copy=copy,
+            data_norm=self.data_norm,
+            problem=problem,
+            weights=people.unit_weights(),
+            expansion=method.expansion,
+            rate=method.rate,
+        )
+        if people.even and by_class is None:
+            return prepared, problem, noises
+        rows = prepared.rows
+        codes = np.zeros(rows.n_rows, dtype=np.int8) if by_class is None else by_class.codes
+        count = 1 if by_class is None else by_class.count
+        totals, weights = None, people.model_weights()
+        if balance is not None:
+            part, mechanism = len(steps), method.mechanisms[len(steps)]
+            coded = (rows if weights is None else rows.with_weights(weights)).with_targets(codes)
+            totals = balance.measure(coded, count, account, part, mechanism, noises[part])
+        elif not method.solver.private:
+            totals = people.totals(codes, count)
+        factors = np.ones(1) if by_class is None else by_class.factors(totals)
+        if totals is not None and _adapts(method.solver):
+            size = round(float(totals @ factors))
+            problem = replace(problem, n_rows=min(max(1, size), people.size))
+        if by_class is not None:
+            people = people.times(factors[codes])
+        weighted = rows.with_weights(people.model_weights())
+        return replace(prepared, rows=weighted), problem, noises
+
+    def _note(self, solution: Solution, steps: tuple[Step, ...], problem: Problem) -> None:
+        """Keep what predictions need to know of a solution on rows after these steps."""
+
+    def _warn(self, budget: Budget, people: People) -> tuple[str, ...]:
+        """Warn about settings under which the guarantee says less than it seems to.
+
+        Returns what it has to say about steps of a pipeline that it does not cover.
+        """
+        if self.epsilon is familiar.UNCHOSEN:
+            familiar.warn_of_unchosen()
+        outside = familiar.warn_of_callers(type(self), grouped=people.unit != "row")
+        if budget.delta * people.size >= 1:
+            whole = "a whole row" if people.unit == "row" else "all rows of a person"
+            warnings.warn(
+                f"delta={budget.delta:g} is at least 1/n = {1 / people.size:g}: a mechanism could "
+                f"publish {whole} and keep such a promise. Use a delta well below 1/n.",
+                UserWarning,
+                stacklevel=4,
+            )
+        if self.ledger is None and multiprocessing.parent_process() is not None:
+            warnings.warn(
+                "This fit runs in a worker process, and no ledger counts it. The fits of a search "
+                "add up: pass ledger=Ledger('visits.sqlite').open('visits').",
+                PrivacyLeakWarning,
+                stacklevel=4,
+            )
+        if self.random_state is not None:
+            warnings.warn(
+                "random_state fixes the noise, so this fit protects nobody: test mode, not "
+                "private. Leave random_state=None for real data.",
+                PrivacyLeakWarning,
+                stacklevel=4,
+            )
+        return outside
+
+    def _warn_of_units(self) -> None:
+        """Warn of columns whose released unit is far from that of the others."""
+        width = self.features_.width(self.n_features_in_)
+        columns = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        names = self.features_.names([str(name) for name in columns])
+        for step in self.preparation_:
+            if isinstance(step, FittedMagnitude) and len(step.factors) == width:
+                distant = step.distant()
+                if distant.size:
+                    listed = ", ".join(names[j] for j in distant[:5])
+                    warnings.warn(
+                        f"The unit of {listed} was measured to be more than 2^{DISTANT} times "
+                        "larger or smaller than that of other columns. If that is not so, scale "
+                        "the columns by public numbers before the fit.",
+                        UserWarning,
+                        stacklevel=4,
+                    )
+
+    def _set_weights(
+        self, weights: FloatArray, scale: float = 1.0, centre: float = 0.0
+    ) -> tuple[FloatArray, FloatArray]:
+        """Keep the weights of prepared rows, (n_models, p), times ``scale`` plus ``centre``.
+
+        Returns coefficients and intercepts on the features of X: released numbers carried through
+        the affine map of the preparation, without its clips.
+        """
+        constants = weights[:, -1] if self.fit_intercept else np.zeros(len(weights))
+        slopes = weights[:, :-1] if self.fit_intercept else weights
+        if self.deviation_ is not None and not slopes.any():
+            warnings.warn(
+>>>>>>> main
                 "All coefficients are 0: at this budget nothing stands out from noise, and the "
                 "model is a constant. Use more rows, a larger epsilon or fewer columns."
             )

@@ -18,7 +18,11 @@ from numpy.typing import NDArray
 from discreet.core.bits import Bits
 from discreet.engines import BlockTable
 from discreet.errors import NotSupported
+<<<<<<< HEAD:src/discreet/estimators/units.py
 from discreet.rows import Rows, RowWeights, Units, as_rows, scaled_weights
+=======
+from discreet.rows import RowWeights, Unit, Units, scaled_weights
+>>>>>>> main:src/discreet/estimators/people.py
 from discreet.solvers import Solver
 from discreet.validate import FloatArray, number
 
@@ -53,7 +57,7 @@ class PrivacyUnits:
     units: Units | None = None
     rows_per_unit: int = 1
     factors: FloatArray | None = None
-    unit: str = "row"
+    unit: Unit = "row"
     plural: str = "rows"
     drawn: bool = False
     even: bool = True
@@ -119,6 +123,7 @@ class PrivacyUnits:
         own = Units(units.codes[index], units.count)
         return replace(self, units=own, factors=factors, condition=condition)
 
+<<<<<<< HEAD:src/discreet/estimators/units.py
     def rows(
         self,
         table: Any,
@@ -145,6 +150,15 @@ class PrivacyUnits:
         """Return the rows with their weights in the objective."""
         weights = self.model_weights()
         return rows if weights is None else rows.with_weights(weights)
+=======
+    def unit_weights(self) -> RowWeights | None:
+        """Return weights by which each unit counts once; None if each row is a unit."""
+        if self.units is not None:
+            return self.units.weights()
+        if self.unit == "row":
+            return None
+        return RowWeights(np.empty(0), self.size, self.unit)
+>>>>>>> main:src/discreet/estimators/people.py
 
     def model_weights(self) -> RowWeights | None:
         """Return the weights of rows in the objective."""
@@ -155,7 +169,7 @@ class PrivacyUnits:
             return self.units.weights(self.rows_per_unit, self.factors)
         if self.factors is None:
             return None
-        return RowWeights.of(self.factors.copy(), self.size, grouped=False)
+        return RowWeights.of(self.factors.copy(), self.size, unit=self.unit, grouped=False)
 
     def totals(self, codes: NDArray[Any], count: int) -> FloatArray:
         """Return the exact total weight of the rows of each class, for baselines: not private."""
