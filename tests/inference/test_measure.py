@@ -25,12 +25,8 @@ from discreet.core import Account, Budget, Curator, Gaussian
 from discreet.core.bits import SeededBits
 from discreet.core.curator import NoisyMoment
 from discreet.core.noise import Noise
-<<<<<<< HEAD
-from discreet.estimators import method
-=======
 from discreet.core.questions import CurvatureSum
-from discreet.estimators import base
->>>>>>> main
+from discreet.estimators import method
 from discreet.inference.measure import (
     CLIP_FACTORS,
     HESSIAN_ERROR,

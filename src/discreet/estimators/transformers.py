@@ -24,14 +24,9 @@ from discreet.accounting.budget import Measure
 from discreet.core import Account, Budget, Curator, Guarantee
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.noise import Noise
-<<<<<<< HEAD
+from discreet.core.questions import ColumnBounds, NoisySum, RowSum
 from discreet.estimators.engine import FITS, PUBLIC
 from discreet.estimators.familiar import UNCHOSEN, familiar, warn_of_fit
-=======
-from discreet.core.questions import ColumnBounds, NoisySum, RowSum
-from discreet.estimators.base import FITS, PrivateLinearModel
-from discreet.estimators.familiar import UNCHOSEN, familiar
->>>>>>> main
 from discreet.estimators.inputs import check_table
 from discreet.estimators.method import Process
 from discreet.estimators.units import PrivacyUnits

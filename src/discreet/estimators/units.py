@@ -18,11 +18,7 @@ from numpy.typing import NDArray
 from discreet.core.bits import Bits
 from discreet.engines import BlockTable
 from discreet.errors import NotSupported
-<<<<<<< HEAD:src/discreet/estimators/units.py
-from discreet.rows import Rows, RowWeights, Units, as_rows, scaled_weights
-=======
-from discreet.rows import RowWeights, Unit, Units, scaled_weights
->>>>>>> main:src/discreet/estimators/people.py
+from discreet.rows import Rows, RowWeights, Unit, Units, as_rows, scaled_weights
 from discreet.solvers import Solver
 from discreet.validate import FloatArray, number
 
@@ -123,7 +119,6 @@ class PrivacyUnits:
         own = Units(units.codes[index], units.count)
         return replace(self, units=own, factors=factors, condition=condition)
 
-<<<<<<< HEAD:src/discreet/estimators/units.py
     def rows(
         self,
         table: Any,
@@ -144,21 +139,14 @@ class PrivacyUnits:
 
     @cached_property
     def _equal_weights(self) -> RowWeights | None:
-        return None if self.units is None else self.units.weights()
+        if self.units is not None:
+            return self.units.weights()
+        return None if self.unit == "row" else RowWeights(np.empty(0), self.size, self.unit)
 
     def weigh(self, rows: Rows) -> Rows:
         """Return the rows with their weights in the objective."""
         weights = self.model_weights()
         return rows if weights is None else rows.with_weights(weights)
-=======
-    def unit_weights(self) -> RowWeights | None:
-        """Return weights by which each unit counts once; None if each row is a unit."""
-        if self.units is not None:
-            return self.units.weights()
-        if self.unit == "row":
-            return None
-        return RowWeights(np.empty(0), self.size, self.unit)
->>>>>>> main:src/discreet/estimators/people.py
 
     def model_weights(self) -> RowWeights | None:
         """Return the weights of rows in the objective."""
