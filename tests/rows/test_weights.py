@@ -145,7 +145,7 @@ def test_batches_of_weighted_rows_are_refused_before_anything_is_charged():
     rows = as_rows(X, Y, weights=WEIGHTS, public_size=50)
     with pytest.raises(NotSupported, match="'agd'"):
         rows.descend(weights_of(rows), Logistic(), order=[[0]], steps=[1.0], clip=1.0)
-    account = Account(Budget(1.0, 1e-6, "replace_one"))
+    account = Account(Budget(1.0, 1e-6, "replace_one"), unit=rows.unit)
     curator = Curator(rows, account, Noise(SeededBits(0)))
     curator.open("gdp")
     assert curator.n_rows == 50
