@@ -7,7 +7,6 @@ import pytest
 import scipy.sparse as sp
 
 from discreet import Budget, Largest, LogisticRegression, Magnitude
-from discreet.core.questions import ExponentCounts
 from discreet.preparation import Centre, Radius, Scale, check_steps
 from discreet.preparation.magnitude import (
     FALSE_ALARM,
@@ -17,7 +16,6 @@ from discreet.preparation.magnitude import (
 )
 from discreet.preparation.steps import FITTED_STEPS, RowNorms, from_dict, to_dict
 from discreet.rows import EXPONENTS, as_rows
-from discreet.rows.moments import exponent_counts
 
 
 class Counted:
@@ -25,11 +23,11 @@ class Counted:
 
     def __init__(self, X, deviation=1.0):
         self.deviation = deviation
-        self.n_rows, self.n_parameters = X.shape
+        self.n_rows, self.n_features = X.shape
         self._rows = as_rows(X, np.zeros(len(X)), fit_intercept=False)
 
-    def exponent_counts(self, among=None, *, mechanism):
-        values = exponent_counts(self._rows, among).values
+    def ask(self, question, mechanism):
+        values = question.on(self._rows).values
         return SimpleNamespace(values=values, deviation=self.deviation)
 
 
@@ -399,10 +397,9 @@ def test_noise_rarely_shrinks_a_column():
     for _ in range(300):
         cells = rng.normal(size=(101, 43))
         cells[-1, 21] = cells[0, 21] = 1000.0
-        curator = SimpleNamespace(n_parameters=100, n_rows=10**4)
-        curator.exponent_counts = lambda *_, cells=cells, **__: SimpleNamespace(
-            values=cells.ravel(), deviation=1.0
-        )
+        noisy = SimpleNamespace(values=cells.ravel(), deviation=1.0)
+        curator = SimpleNamespace(n_features=100, n_rows=10**4)
+        curator.ask = lambda question, mechanism, noisy=noisy: noisy
         fitted, _ = Largest().fit(curator, None, None)
         wrong += (fitted.factors != 1).any()
     assert wrong < 16
@@ -442,14 +439,12 @@ class Planted(Counted):
         super().__init__(X, deviation)
         self._planted = (column, cell, deviations * deviation)
 
-    def exponent_counts(self, among=None, *, mechanism):
-        noisy = super().ask(ExponentCounts(super().n_features, among), mechanism)
+    def ask(self, question, mechanism):
+        noisy = super().ask(question, mechanism)
         column, cell, more = self._planted
-        noisy.values.reshape(-1, noisy.values.size // self._height(among))[column, cell] += more
+        height = self.n_features + (question.among is not None)
+        noisy.values.reshape(height, -1)[column, cell] += more
         return noisy
-
-    def _height(self, among):
-        return self.n_parameters + (among is not None)
 
 
 SIX = table(*(np.roll(NORMAL, k) for k in range(6)))

@@ -34,20 +34,24 @@ class Answers:
     """A curator with fixed answers, and no rows that a step could read."""
 
     n_rows = 10
+    row_norm = 6.0
 
-    def median_norm(self, *, mechanism, largest=None):
+    def ask(self, question, mechanism):
+        return getattr(self, type(question).__name__)(question)
+
+    def MedianNorm(self, question):
         return 2.0
 
-    def column_bounds(self, column, *, coverage, mechanism, whole=False):
+    def ColumnBounds(self, question):
         return -1.0, 3.0
 
-    def row_sum(self, *, mechanism):
+    def RowSum(self, question):
         return SimpleNamespace(values=np.array([30.0, -40.0]), deviation=1.0)
 
-    def square_sum(self, *, share=1.0, mechanism):
-        return SimpleNamespace(values=np.array([30.0, 40.0]), deviation=share)
+    def SquareSum(self, question):
+        return SimpleNamespace(values=np.array([30.0, 40.0]), deviation=question.share)
 
-    def outer_sum(self, *, mechanism):
+    def OuterSum(self, question):
         return SimpleNamespace(matrix=lambda: np.diag([30.0, 40.0]), deviation=1.0)
 
 
@@ -96,7 +100,7 @@ def test_scales_are_shrunk_as_far_as_noise_explains_them():
 
 def test_scales_that_noise_explains_are_equal():
     class Noisy(Answers):
-        def square_sum(self, *, share, mechanism):
+        def SquareSum(self, question):
             return SimpleNamespace(values=np.array([30.0, 40.0]), deviation=7.1)
 
     norms = RowNorms(6.0, 6.0, 6.0, usual=2.0)
@@ -258,7 +262,7 @@ def test_a_moved_row_is_a_function_of_that_row():
 def test_a_bound_moves_the_radius_and_not_the_norm_that_moments_clip_to(bound):
     """Moments clip rows of median norm 2 to 20, or to the bound if that is less."""
     norms = None if bound is None else RowNorms(*3 * (bound,), raw=True)
-    curator = SimpleNamespace(median_norm=lambda mechanism, largest: 2.0)
+    curator = SimpleNamespace(ask=lambda question, mechanism: 2.0)
     fitted, after = Radius(factor=50.0, nearer=0.2).fit(curator, None, norms)
     assert fitted.radius == min(100.0, bound or 1e9)
     assert after.clip * fitted.radius == pytest.approx(min(20.0, bound or 1e9))

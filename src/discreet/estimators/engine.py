@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core import Account, Curator, Guarantee
-from discreet.core.bits import Bits
+from discreet.core import Curator, Guarantee
 from discreet.core.noise import Noise
+from discreet.core.session import Session, bits_of
 from discreet.errors import NotSupported
 from discreet.estimators import familiar
 from discreet.estimators.inputs import Inputs
@@ -77,8 +77,7 @@ class Run:
     inputs: Inputs
     problem: Problem
     plan: Any
-    account: Account
-    bits: Bits
+    session: Session
     earlier_fits: int
     outside: tuple[str, ...]
     noises: Sequence[Noise]
@@ -139,7 +138,7 @@ def fit(settings: Settings, inputs: Inputs) -> tuple[Fitted, Statement]:
         prepared, problem = prepare(run)
         fitted = train(run, prepared, problem)
     except BaseException:
-        run.account.abandon()
+        run.session.account.abandon()
         if run.bar is not None:
             run.bar.stop()
         raise
@@ -150,7 +149,7 @@ def fit(settings: Settings, inputs: Inputs) -> tuple[Fitted, Statement]:
 
 def begin(settings: Settings, method: Method, inputs: Inputs) -> Run:
     """Plan the models, warn of what the caller should know, and open the account."""
-    bits = settings.process.bits()
+    bits = bits_of(settings.process.random_state)
     if inputs.units.units is not None and not method.solver.takes_units:
         inputs = inputs.drawn(bits)
     units, process = inputs.units, settings.process
@@ -167,6 +166,7 @@ def begin(settings: Settings, method: Method, inputs: Inputs) -> Run:
     stated = f"ε = {whole.epsilon:g}, δ = {whole.delta:g}, {whole.relation}, one {units.unit}"
     stated = stated if method.solver.private else "NOT PRIVATE"
     note("Fit of %s by %s: %s.", name, method.solver.name, stated)
+    session = Session(whole, units.unit, ledger=payer, bits=bits)
     bar = None
     if process.verbose:
         bar = Bar(name, len(inputs.rules), sum(step.share for step in method.steps))
@@ -176,11 +176,10 @@ def begin(settings: Settings, method: Method, inputs: Inputs) -> Run:
         inputs=inputs,
         problem=problem,
         plan=plan,
-        account=Account(whole, payer, units.unit),
-        bits=bits,
+        session=session,
         earlier_fits=earlier_fits,
         outside=outside,
-        noises=[Noise(stream) for stream in bits.spawn(len(method.mechanisms))],
+        noises=session.streams(len(method.mechanisms)),
         bar=bar,
     )
 
@@ -206,10 +205,10 @@ def prepare(run: Run) -> tuple[Prepared, Problem]:
     )
     recipe.check_table(inputs.X, problem.n_features)
     if method.division is not None:
-        run.account.reserve(method.division)
+        run.session.account.reserve(method.division)
     targets = None if inputs.y is None else inputs.rules[0](inputs.y)
     maker = UnitRows(inputs.units, targets)
-    prepared = pipeline.transform(recipe, inputs.X, maker, run.account, run.noises, problem)
+    prepared = pipeline.transform(recipe, inputs.X, maker, run.session, run.noises, problem)
     return _weighed(run, prepared) if inputs.uneven else (prepared, problem)
 
 
@@ -224,7 +223,7 @@ def _weighed(run: Run, prepared: Prepared) -> tuple[Prepared, Problem]:
         coded = units.weigh(rows).with_targets(codes)
         mechanism: Any = method.mechanisms[part]
         totals = method.balance.measure(
-            coded, count, run.account, part, mechanism, run.noises[part]
+            coded, count, run.session, part, mechanism, run.noises[part]
         )
     elif not method.solver.private:
         totals = units.totals(codes, count)
@@ -251,10 +250,10 @@ def train(run: Run, prepared: Prepared, problem: Problem) -> Fitted:
     solutions: list[Solution] = []
     evidence: list[Evidence] = []
     dropped = []
-    for model, stream in enumerate(run.bits.spawn(n_models)):
+    for model, noise in enumerate(run.session.streams(n_models)):
         # targets are made when needed: those of many classes would outgrow a narrow table
         part = inputs.labelled(rows, model)
-        curator = Curator(part, run.account, Noise(stream), Fraction(1, n_models), size)
+        curator = run.session.curator(part, noise, Fraction(1, n_models), size)
         solution = method.solver.solve(solved, curator, plan, run.watch(model))
         if opened:
             about: Any = {"weighted": weighted, "mapped": prepared.mapped}
@@ -288,7 +287,7 @@ def _open_inference(run: Run, prepared: Prepared) -> list[tuple[Curator, Curator
         distant, few = prepared.distant_rows(change)
         if few is not None:
             few = inputs.labelled(few, model)
-        curator = Curator(distant, run.account, run.noises[first + model])
+        curator = run.session.curator(distant, run.noises[first + model])
         _, total = curator.open_reserved(first + model)
         drawn = None if few is None else curator.on_sample(few, prepared.size)
         opened.append((curator, drawn, float(total)))
@@ -374,13 +373,17 @@ def state(run: Run, fitted: Fitted) -> Statement:
             f"ε = {method.models.epsilon:g} was asked for, but the published constants give "
             "less privacy than that (unsafe=True)",
         )
-    guarantee = run.account.guarantee(
+    guarantee = run.session.account.guarantee(
         conditions=conditions,
         public=public,
-        secure=run.bits.secure,
+        secure=run.session.secure,
         earlier_fits=run.earlier_fits,
         rows_per_unit=units.rows_per_unit,
         n_units=units.size,
     )
-    entry = None if settings.process.ledger is None else getattr(run.account.charge, "entry", None)
+    entry = (
+        None
+        if settings.process.ledger is None
+        else getattr(run.session.account.charge, "entry", None)
+    )
     return Statement(guarantee, entry)

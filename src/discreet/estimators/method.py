@@ -16,7 +16,6 @@ from sklearn.utils import check_random_state
 
 from discreet.accounting.composition import Division, divide
 from discreet.core import Budget
-from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.errors import NotSupported
 from discreet.estimators import auto, familiar
 from discreet.estimators import features as feature_rule
@@ -54,12 +53,6 @@ class Process:
     progress: Callable[[Progress], None] | None = None
     verbose: bool = False
     counted_before: int | None = None
-
-    def bits(self) -> Bits:
-        """Return the source of random bits: that of the operating system, or a seeded one."""
-        if self.random_state is None:
-            return SystemBits()
-        return SeededBits(int(check_random_state(self.random_state).randint(0, 2**31 - 1)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -114,9 +114,10 @@ class PrivacyUnits:
 
     def spread(self, index: NDArray[np.intp], condition: str) -> Self:
         """Return the units after rows have been repeated by ``index``."""
-        units = Units(np.arange(self.size), self.size) if self.units is None else self.units
+        each = Units(np.arange(self.size), self.size, self.unit)
+        units = each if self.units is None else self.units
         factors = None if self.factors is None else self.factors[index]
-        own = Units(units.codes[index], units.count)
+        own = replace(units, codes=units.codes[index])
         return replace(self, units=own, factors=factors, condition=condition)
 
     def rows(
@@ -126,16 +127,21 @@ class PrivacyUnits:
         *,
         fit_intercept: bool = True,
         row_norm: float | None = None,
+        factors: NDArray[np.bool_] | None = None,
     ) -> Rows:
         """Return the rows of a table, with weights by which every unit has a total weight of 1.
 
-        Blocks on workers have their own targets, which are None here, and their own weights.
+        Rows where ``factors`` is False have the weight 0. Blocks on workers have their own targets,
+        which are None here, and their own weights.
         """
         settings: Any = {"fit_intercept": fit_intercept, "row_norm": row_norm}
         if targets is None:
             rows: Rows = table.rows(**settings)
             return rows
-        return as_rows(table, targets, weights=self._equal_weights, **settings)
+        weights = self._equal_weights
+        if factors is not None:
+            weights = self.times(factors.astype(np.float64)).model_weights()
+        return as_rows(table, targets, weights=weights, **settings)
 
     @cached_property
     def _equal_weights(self) -> RowWeights | None:

@@ -14,9 +14,10 @@ from typing import ClassVar
 import numpy as np
 
 from discreet.accounting.budget import Budget, Measure
-from discreet.core import Account, Curator, Gaussian, L2Norm
+from discreet.core import Gaussian, L2Norm
 from discreet.core.noise import Noise
 from discreet.core.questions import ClassCounts
+from discreet.core.session import Session
 from discreet.preparation.steps import Mechanism
 from discreet.preparation.whitening import Centre
 from discreet.rows import Rows
@@ -71,13 +72,13 @@ class Balance:
     def measure(
         rows: Rows,
         n_classes: int,
-        account: Account,
+        session: Session,
         part: int,
         mechanism: Gaussian | L2Norm,
         noise: Noise,
     ) -> FloatArray:
         """Release the total weight of the rows of each class, whose codes are the targets."""
-        curator = Curator(rows, account, noise)
+        curator = session.curator(rows, noise)
         curator.open_reserved(part)
         noisy = curator.ask(ClassCounts(n_classes), mechanism)
         least = max(1.0, math.sqrt(curator.n_rows))

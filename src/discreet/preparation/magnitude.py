@@ -110,7 +110,7 @@ class Magnitude(Step):
         mean are stretched to the largest of them.
         """
         noisy = curator.ask(ExponentCounts(curator.n_features), mechanism)
-        cells = noisy.values.reshape(curator.n_parameters, -1)
+        cells = noisy.values.reshape(curator.n_features, -1)
         dense = _windows(cells[:, :-1]).max(axis=1) > DENSE * curator.n_rows
         counts = cells[:, :-1].copy()
         counts[:, 1 - EXPONENTS[0]] += cells[:, -1]
@@ -179,7 +179,7 @@ class Largest(Magnitude):
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedMagnitude, Known]:
         """Ask for the counts; nothing is shrunk where noise hides the usual size."""
         norms = norms or RowNorms(*3 * (math.inf,), raw=True)
-        columns = curator.n_parameters
+        columns = curator.n_features
         ours, factors = np.arange(columns) < columns - self.known, np.ones(columns)
         sizes = np.full(columns, np.nan) if norms.sizes is None else norms.sizes
         left = ours & np.isnan(sizes)

@@ -19,8 +19,8 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from discreet.core import Account, Curator
 from discreet.core.noise import Noise
+from discreet.core.session import Session
 from discreet.engines import BlockTable
 from discreet.errors import NotSupported
 from discreet.objectives import Problem
@@ -339,7 +339,7 @@ def transform(
     recipe: Recipe,
     X: Any,
     maker: RowMaker,
-    account: Account,
+    session: Session,
     noises: Sequence[Noise],
     problem: Problem,
 ) -> Prepared:
@@ -349,8 +349,8 @@ def transform(
     an expansion make a new table, a `Radius` after other steps, which depends on the norms of
     mapped rows, and the end of the preparation, if the model needs a table.
 
-    ``account`` has each step's share reserved; no step uses a target. The problem may have a bound
-    on the norm of rows after the preparation.
+    The session has each step's share of the budget reserved; no step uses a target. The problem
+    may have a bound on the norm of rows after the preparation.
 
     *Privacy.* Nothing is claimed for a sample: a row is in it at most once, so every answer has
     the sensitivity that it has on all rows. Proof: docs/proofs/preparation.md.
@@ -372,8 +372,8 @@ def transform(
         if draws and every is None and not isinstance(step, Bounds):
             every = rows
             size = round(recipe.rate * rows.public_size)
-            rows = rows.sample(recipe.rate, Curator(rows, account, noises[part]).generator())
-        curator = Curator(rows, account, noises[part], n_rows=size)
+            rows = rows.sample(recipe.rate, session.curator(rows, noises[part]).generator())
+        curator = session.curator(rows, noises[part], n_rows=size)
         curator.open_reserved(part)
         released, known = step.fit(curator, recipe.mechanisms[part], known)
         fitted.append(released)
