@@ -110,7 +110,12 @@ class Curator(AccountPart):
     # ---- the gate
 
     def ask(self, question: Question[Answer], mechanism: Mechanism) -> Answer:
-        """Return a private answer to one question: see `ask_all`."""
+        """Return a private answer to one question.
+
+        Privacy
+        -------
+        As for `ask_all`: the mechanism is charged before the rows are read.
+        """
         answer: Answer = self.ask_all([(question, mechanism)])[0]
         return answer
 
@@ -129,8 +134,7 @@ class Curator(AccountPart):
         public = self._public
         for question, mechanism in asked:
             question.check(public, mechanism)
-        for question, mechanism in asked:
-            self._charge(mechanism, question.uses)
+        self._charge(*((mechanism, question.uses) for question, mechanism in asked))
         exact = self._rows.answer([question for question, _ in asked])
         public = self._public  # the size of a file is known once it was read
         answers = []
@@ -159,7 +163,7 @@ class Curator(AccountPart):
         _, exact, question = self._measured
         public = self._public
         question.check(public, mechanism)
-        self._charge(mechanism)
+        self._charge((mechanism, 1))
         second = question.release(exact, mechanism, public, self._noise)
         merged = _averaged(gradient, second)
         self._measured = (merged, exact, question)
@@ -191,7 +195,7 @@ class Curator(AccountPart):
         public = self._public._replace(relation=Relation.ADD_REMOVE)
         question.check(public, noise)
         self._rows.check_sampling()
-        self._charge(mechanism)
+        self._charge((mechanism, 1))
         rows = self._rows
         if mechanism.rate < 1:
             rows = rows.take_units(poisson_index(rows.n_units, mechanism.rate, self._noise.bits))
@@ -207,7 +211,7 @@ class Curator(AccountPart):
         pass, or for each update by one row. Proof: docs/proofs/descents.md.
         """
         descent.check(self._rows, mechanism, self.relation, self.n_rows)
-        self._charge(mechanism, descent.uses)
+        self._charge((mechanism, descent.uses))
         return descent.run(self._rows, mechanism, self._noise)
 
     def release(
@@ -238,7 +242,7 @@ class Curator(AccountPart):
         if not isinstance(mechanism, AdditiveMechanism):
             got = type(mechanism).__name__
             raise TypeError(f"a release needs an AdditiveMechanism mechanism; got {got}.")
-        self._charge(mechanism)
+        self._charge((mechanism, 1))
         values = _checked(compute(self._rows), size)
         return mechanism.release(
             values, sensitivity=sensitivity, magnitude=magnitude, noise=self._noise
@@ -267,7 +271,7 @@ class Curator(AccountPart):
         and what was charged stays spent.
         """
         self._check_proof(proven_for)
-        self._charge(mechanism)
+        self._charge((mechanism, 1))
         result = compute(self._rows, self._noise)
         _checked(result[0] if isinstance(result, tuple) else result, size)
         return result
