@@ -16,7 +16,7 @@ import numpy as np
 from discreet.core import Budget
 from discreet.preparation.features import DEGREES, Expansion, Fourier, Splines
 from discreet.preparation.steps import Bounds, Step
-from discreet.validate import choice, display, number
+from discreet.validate import FloatArray, choice, display, number
 
 KINDS = ("auto", "linear", "additive", "kernel")
 """Values of ``features``."""
@@ -68,6 +68,14 @@ class TableFacts:
     n_features: int
     names: Sequence[str] | None = None
     booleans: tuple[int, ...] = ()
+
+    @property
+    def numbers(self) -> tuple[NumericColumn, ...]:
+        """All columns but the booleans, without public bounds."""
+        every = range(self.n_features)
+        return tuple(
+            NumericColumn(j, None, None, "smooth") for j in every if j not in self.booleans
+        )
 
 
 @dataclass(frozen=True)
@@ -138,11 +146,7 @@ def choose(
     linear = FeatureChoice(table.n_features)
     if features == "linear" or (features == "auto" and (numeric is None or budget.pure)):
         return linear
-    columns = declared(features, numeric) or tuple(
-        NumericColumn(j, None, None, "smooth")
-        for j in range(table.n_features)
-        if j not in table.booleans
-    )
+    columns = declared(features, numeric) or table.numbers
     if not columns:
         return linear
     at = [_index(column.key, table.names, table.n_features) for column in columns]
@@ -152,11 +156,7 @@ def choose(
     bounds = _bounds(dict(zip(at, columns, strict=True)), bounded)
     left = 1.0 if bounds is None else 1.0 - BOUNDS_SHARE
     strength = signal(table.n_rows, budget) * left**0.5
-    ends = [
-        (0.0, 1.0) if column.low is None or j in bounded else (column.low, column.high)
-        for j, column in zip(at, columns, strict=True)
-    ]
-    low, high = np.array(ends, dtype=np.float64).T
+    low, high = _ends(columns, [j in bounded for j in at])
     kept = table.n_features - len(at)
     if features == "kernel":
         count = int(np.clip(strength / SIGNAL_PER_COSINE, *COSINES))
@@ -172,6 +172,18 @@ def choose(
     degrees = tuple(DEGREES[column.shape] for column in columns)
     splines = Splines(tuple(at), low, high, counts, degrees)
     return FeatureChoice(kept + splines.count, splines, bounds, known=splines.count)
+
+
+def _ends(
+    columns: Sequence[NumericColumn], bounded: Sequence[bool]
+) -> tuple[FloatArray, FloatArray]:
+    """Return the bounds of columns: public ones, or 0 and 1 where a `Bounds` step brings them."""
+    ends = [
+        (0.0, 1.0) if column.low is None or by_step else (column.low, column.high)
+        for column, by_step in zip(columns, bounded, strict=True)
+    ]
+    low, high = np.array(ends, dtype=np.float64).T
+    return low, high
 
 
 def _bounds(columns: Mapping[int, NumericColumn], bounded: set[int]) -> Bounds | None:

@@ -248,6 +248,49 @@ class _Source(NamedTuple):
         return self._replace(curator=self.curator.columns(every, factor=factor, matrix=matrix))
 
 
+class _Turned(NamedTuple):
+    """Prepared rows times a symmetric matrix, so that they are about √p long in most directions.
+
+    ``few`` are a sample of ``rows``, or all of them. ``factor`` is the part of the matrix that is
+    the same for all columns, ``nearest`` the smallest clip over √p, ``shorter`` the factor of
+    curvatures in the direction that was shortened most, and ``left`` the share that is left.
+    """
+
+    rows: _Source
+    few: _Source
+    matrix: FloatArray
+    factor: float
+    nearest: float
+    shorter: float
+    left: float
+
+
+class _Slopes(NamedTuple):
+    """The size of residuals, and of slopes over their bound, as far as it is known.
+
+    ``square`` is a guess at the mean squared score, 0 if there is none; ``asked`` is True if a
+    median was asked for.
+    """
+
+    unit: float
+    usual: _Usual
+    square: float
+    asked: bool
+
+
+class _Dispersion(NamedTuple):
+    """Public rules for the dispersion: whether the likelihood states it, and who measures it.
+
+    ``squares`` are the rows that are asked for squared scores, ``most`` is the largest clip over √p
+    at which the answer is precise enough.
+    """
+
+    squares: _Source
+    stated: bool
+    measured: bool
+    most: float
+
+
 @dataclass(frozen=True)
 class _Stage:
     """The measurements of one model, all on one budget: on its rows, or on a sample of them."""
@@ -260,79 +303,112 @@ class _Stage:
 
     def run(self, pilot: FloatArray, total: float) -> Evidence:
         """Ask for medians, a first Hessian, corrections, the second Hessian and the last score."""
-        problem, mu, n_features = self.problem, math.sqrt(total), self.problem.n_features
+        loss, size, mu = self.problem.loss, pilot.size, math.sqrt(total)
         median = _within((MEDIAN_PRECISION / (self.few.n_rows * mu)) ** 2, MEDIAN_SHARES)
         choice = ExponentialMechanism.sharing(median * total)
+        turned = self._turned(size, total, 1.0 - median, choice)
+        weights = np.asarray(np.linalg.solve(turned.matrix, pilot), dtype=np.float64)
+        slopes = self._slopes(turned.few, weights, choice)
+        plan = self._dispersion_plan(turned, slopes.usual.slope, mu)
+        left = turned.left - (median if slopes.asked else 0.0)
+        left -= DISPERSION_SHARE if plan.measured else 0.0
+        expected = replace(slopes.usual, curvature=turned.shorter * slopes.usual.curvature)
+        enough = self._error(turned.few, mu, size, expected) < FEW_ERROR
+        hessians = turned.few if enough else turned.rows
+        scored = loss.scored(slopes.unit)
+        smallest = turned.nearest * math.sqrt(size)
+        asked = _Asked(turned.rows, hessians, plan.squares, scored, smallest, total)
+        bent = not loss.of_residuals or scored.slopes is not scored.curvature
+        longer = turned.matrix / np.where(
+            np.arange(size) < self.problem.n_features, turned.factor, 1.0
+        )
+        walk = _Walk(asked, weights, _Path([], [], slopes.unit, longer), left, bent)
+        precise = self._error(turned.rows, mu, size, expected) < SURE_ERROR
+        precise = precise and turned.nearest < RARE_CLIP
+        if bent and not precise:
+            walk.measure(FIRST_SHARE)
+            curvature = turned.shorter * asked.curvature(walk.hessian)
+            expected = replace(expected, curvature=curvature)
+        share, factor = self._clip(hessians, mu, walk.left, size, expected)
+        factor = max(turned.nearest, min(factor, plan.most))
+        walk.asked = replace(asked, clip=math.sqrt(size) * factor)
+        (walk.short if precise else walk.long)(share)
+        dispersion, doubt = self._dispersion(walk, plan, slopes.square)
+        sampling = (1 + doubt) * dispersion / turned.rows.n_rows
+        return walk.hessian.evidence(walk.path, walk.deviation, dispersion, sampling, turned.matrix)
+
+    def _turned(
+        self, size: int, total: float, left: float, choice: ExponentialMechanism
+    ) -> _Turned:
+        """Bring rows to norm √p by their median norm; shorten directions of which little is kept.
+
+        The second moment that says how much is kept is asked for only where it would be precise.
+        """
+        n_features = self.problem.n_features
         norm = self.few.curator.ask(MedianNorm(), choice)
         factor = math.sqrt(n_features) / norm
-        few = rows = self.rows.turned(factor, None, n_features)
-        if self.few.drawn:
-            few = self.few.turned(factor, None, n_features)
-        turn: FloatArray = np.eye(pilot.size)  # from prepared rows to those that are asked about
-        turn[:n_features, :n_features] *= factor
-        left, nearest, shortest = 1.0 - median, CLIP_FACTORS[0], 1.0
-        bought: Any = (mu * math.sqrt(KEPT_SHARE), pilot.size, _Usual(curvature=1.0))
-        if self.mapped and self._error(few, *bought) < KEPT_ERROR:
-            of = few if self._error(few, *bought) < KEPT_ERROR / 4 else rows
-            matrix = _shortening(self._kept(of, KEPT_SHARE * total)[:n_features, :n_features])
-            few = rows = self.rows.turned(factor, matrix, n_features)
-            if self.few.drawn:
-                few = self.few.turned(factor, matrix, n_features)
-            turn[:n_features, :n_features] = factor * matrix
-            left -= KEPT_SHARE
-            if (least := float(np.linalg.eigvalsh(matrix)[0])) < RARE:
-                nearest, shortest = RARE_CLIP, least
+        rows, few = self._both(factor, None)
+        matrix: FloatArray = np.eye(size)
+        matrix[:n_features, :n_features] *= factor
+        bought: Any = (math.sqrt(total) * math.sqrt(KEPT_SHARE), size, _Usual(curvature=1.0))
+        error = self._error(few, *bought)
+        if not self.mapped or error >= KEPT_ERROR:
+            return _Turned(rows, few, matrix, factor, CLIP_FACTORS[0], 1.0, left)
+        of = few if error < KEPT_ERROR / 4 else rows
+        short = _shortening(self._kept(of, KEPT_SHARE * total)[:n_features, :n_features])
+        rows, few = self._both(factor, short)
+        matrix[:n_features, :n_features] = factor * short
+        nearest, shortest = CLIP_FACTORS[0], 1.0
+        if (least := float(np.linalg.eigvalsh(short)[0])) < RARE:
+            nearest, shortest = RARE_CLIP, least
         shorter = (shortest * CLIP_FACTORS[0] / nearest) ** 2
-        weights = np.asarray(np.linalg.solve(turn, pilot), dtype=np.float64)
-        longer = turn / np.where(np.arange(pilot.size) < n_features, factor, 1.0)
-        loss, unit, usual, guess = problem.loss, 1.0, _Usual(), 0.0
+        return _Turned(rows, few, matrix, factor, nearest, shorter, left - KEPT_SHARE)
+
+    def _both(self, factor: float, matrix: FloatArray | None) -> tuple[_Source, _Source]:
+        """Return all rows and the sample, if there is one, times a factor and a matrix."""
+        rows = self.rows.turned(factor, matrix, self.problem.n_features)
+        if not self.few.drawn:
+            return rows, rows
+        return rows, self.few.turned(factor, matrix, self.problem.n_features)
+
+    def _slopes(self, few: _Source, weights: FloatArray, choice: ExponentialMechanism) -> _Slopes:
+        """Ask for the median size of residuals or slopes, unless the likelihood states it."""
+        loss = self.problem.loss
         if loss.of_residuals:
             unit = few.curator.ask(MedianSlope(Squared(), weights), choice) / MEDIAN_OF_NORMAL
-            left -= median
-        else:
-            usual = _Usual.at(loss, weights, intercept=problem.fit_intercept)
-        if not loss.of_residuals and loss.dispersion is None:
-            slope = few.curator.ask(MedianSlope(loss, weights), choice) / MEDIAN_OF_NORMAL
-            usual, left = replace(usual, slope=min(slope / loss.slope_bound, 1.0)), left - median
-            guess = pilot.size * slope**2  # the mean squared score, if slopes are nearly normal
-        scored = loss.scored(unit)
-        signal = usual.slope**2 * mu * math.sqrt(DISPERSION_SHARE)
-        squares = few if few.n_rows * signal > SURE_SQUARES else rows
+            return _Slopes(unit, _Usual(), 0.0, asked=True)
+        usual = _Usual.at(loss, weights, intercept=self.problem.fit_intercept)
+        if loss.dispersion is not None:
+            return _Slopes(1.0, usual, 0.0, asked=False)
+        slope = few.curator.ask(MedianSlope(loss, weights), choice) / MEDIAN_OF_NORMAL
+        usual = replace(usual, slope=min(slope / loss.slope_bound, 1.0))
+        # the mean squared score, if slopes are nearly normal
+        return _Slopes(1.0, usual, weights.size * slope**2, asked=True)
+
+    def _dispersion_plan(self, turned: _Turned, slope: float, mu: float) -> _Dispersion:
+        """Return which rows are asked for squared scores, and whether they are."""
+        signal = slope**2 * mu * math.sqrt(DISPERSION_SHARE)
+        squares = turned.few if turned.few.n_rows * signal > SURE_SQUARES else turned.rows
         known = squares.n_rows * signal
-        stated = loss.dispersion is not None and not self.weighted
+        stated = self.problem.loss.dispersion is not None and not self.weighted
         measured = not stated or known * DISPERSION_NOISE > 1.0
-        left -= DISPERSION_SHARE if measured else 0.0
         most = CLIP_FACTORS[1] if stated else math.sqrt(known * MOST_DOUBT)
-        expected = replace(usual, curvature=shorter * usual.curvature)
-        hessians = few if self._error(few, mu, pilot.size, expected) < FEW_ERROR else rows
-        smallest = nearest * math.sqrt(pilot.size)
-        asked = _Asked(rows, hessians, squares, scored, smallest, total)
-        bent = not loss.of_residuals or scored.slopes is not scored.curvature
-        walk = _Walk(asked, weights, _Path([], [], unit, longer), left, bent)
-        sure = self._error(rows, mu, pilot.size, expected) < SURE_ERROR
-        sure = sure and nearest < RARE_CLIP
-        if bent and not sure:
-            walk.measure(FIRST_SHARE)
-            usual = replace(usual, curvature=asked.curvature(walk.hessian))
-        expected = replace(usual, curvature=shorter * usual.curvature)
-        share, factor = self._clip(hessians, mu, walk.left, pilot.size, expected)
-        factor = max(nearest, min(factor, most))
-        walk.asked = asked = replace(asked, clip=math.sqrt(pilot.size) * factor)
-        (walk.short if sure else walk.long)(share)
-        hessian, path = walk.hessian, walk.path
-        dispersion, doubt = loss.dispersion or 1.0, 0.0
-        if measured:
-            found, noise = asked.squares(path.points[-1], DISPERSION_SHARE)
-            if guess:
-                found, noise = _together(found, noise, guess)
-            found = max(found, noise)
-            doubt = STUDENT / 4 * (noise / found) ** 2
-            # one that the likelihood states counts as less only beyond the noise
-            found += 2 * noise if stated else 0.0
-            found /= max(float(np.trace(hessian.matrix)), 1e-300)
-            dispersion = min(found, dispersion) if stated else found
-        sampling = (1 + doubt) * dispersion / rows.n_rows
-        return hessian.evidence(path, walk.deviation, dispersion, sampling, turn)
+        return _Dispersion(squares, stated, measured, most)
+
+    def _dispersion(self, walk: _Walk, plan: _Dispersion, guess: float) -> tuple[float, float]:
+        """Return the dispersion, and what its noise adds to a variance, as a share."""
+        stated = self.problem.loss.dispersion or 1.0
+        if not plan.measured:
+            return stated, 0.0
+        found, noise = walk.asked.squares(walk.path.points[-1], DISPERSION_SHARE)
+        if guess:
+            found, noise = _together(found, noise, guess)
+        found = max(found, noise)
+        doubt = STUDENT / 4 * (noise / found) ** 2
+        # one that the likelihood states is replaced only by one that is less beyond the noise
+        found += 2 * noise if plan.stated else 0.0
+        found /= max(float(np.trace(walk.hessian.matrix)), 1e-300)
+        return (min(found, stated) if plan.stated else found), doubt
 
     @staticmethod
     def _kept(of: _Source, total: float) -> FloatArray:

@@ -169,12 +169,17 @@ class Recipe:
         if not sparse or not any(step.dense for step in self.steps):
             return
         size = X.shape[0] * width * X.dtype.itemsize
-        if size > LARGEST_DENSE and (self.writes or self.clips_twice):
+        if size > LARGEST_DENSE and self.copies:
             raise NotSupported(
                 f"Centre and Whiten make a dense table of a sparse one; with {width:,} columns it "
                 f"would take more than {LARGEST_DENSE / 2**30:g} GiB. Leave these steps out, or "
                 "use fewer columns or float32."
             )
+
+    @property
+    def copies(self) -> bool:
+        """True if the prepared rows are written to a table of their own."""
+        return self.writes or self.clips_twice
 
     @property
     def clips_twice(self) -> bool:
@@ -199,6 +204,8 @@ class Stage:
         down to its norm.
     before
         The stage whose mapped rows the table was written from, if it was.
+    is_expanded
+        True if an expansion has made features of the columns.
     """
 
     table: Any
@@ -208,6 +215,7 @@ class Stage:
     start: Rows | None = None
     base: Rows | None = None
     before: Stage | None = None
+    is_expanded: bool = False
 
     def rows(self, *, fit_intercept: bool = False, row_norm: float | None = None) -> Rows:
         """Return the mapped rows; those of a norm above ``row_norm`` are clipped to it in moments.
@@ -220,6 +228,15 @@ class Stage:
         if math.isinf(self.affine.row_norm):
             return self.start
         return self.base.transformed(self.affine, fit_intercept=fit_intercept, row_norm=row_norm)
+
+    def expanded(self, expansion: Expansion | None, width: int) -> Stage:
+        """Return the rows of features that an expansion makes of columns; itself if it did."""
+        if expansion is None or self.is_expanded:
+            return self
+        table = self.table
+        if isinstance(table, BlockTable):
+            return replace(self, table=table.expanded(expansion, width), is_expanded=True)
+        return replace(self, table=expansion.transform(table), is_expanded=True)
 
     def then(self, step: FittedStep, seen: Rows) -> Stage:
         """Return the rows after a step that was fitted to the rows ``seen``."""
@@ -245,7 +262,8 @@ class Stage:
         """Return the mapped rows as a table of their own; itself if no step mapped any."""
         if self.affine is None:
             return self
-        return Stage(_applied(Written(self.affine), self.table), self.make, before=self)
+        table = _applied(Written(self.affine), self.table)
+        return Stage(table, self.make, before=self, is_expanded=self.is_expanded)
 
     @property
     def first(self) -> Stage:
@@ -357,44 +375,58 @@ def transform(
     """
     stage = Stage(X, maker.rows)
     known = None if recipe.data_norm is None else RowNorms.raw_up_to(recipe.data_norm)
+    sampling = Sampling(1.0 if recipe.copies or maker.weighted else recipe.rate)
     fitted: list[FittedStep] = []
-    every: Rows | None = None  # all rows, where steps see a sample of them
-    size: int | None = None
-    draws = recipe.rate < 1 and not (recipe.writes or recipe.clips_twice or maker.weighted)
-    expansion = recipe.expansion
     for part, step in enumerate(recipe.steps):
-        if expansion is not None and not isinstance(step, Bounds):
-            stage = _expanded(stage, expansion, problem.n_features)
-            expansion = None
-        if isinstance(step, Radius) and stage.affine is not None and recipe.clips_twice:
+        if not isinstance(step, Bounds):
+            stage = stage.expanded(recipe.expansion, problem.n_features)
+        if isinstance(step, Radius) and recipe.clips_twice:
             stage = stage.written()
         rows = stage.rows(row_norm=known.clip if known and step.bounded else None)
-        if draws and every is None and not isinstance(step, Bounds):
-            every = rows
-            size = round(recipe.rate * rows.public_size)
-            rows = rows.sample(recipe.rate, session.curator(rows, noises[part]).generator())
-        curator = session.curator(rows, noises[part], n_rows=size)
+        if not isinstance(step, Bounds):
+            rows = sampling.of(rows, session, noises[part])
+        curator = session.curator(rows, noises[part], n_rows=sampling.size)
         curator.open_reserved(part)
         released, known = step.fit(curator, recipe.mechanisms[part], known)
         fitted.append(released)
         stage = stage.then(released, rows)
-    if expansion is not None:
-        stage = _expanded(stage, expansion, problem.n_features)
-    sample = None if every is None else stage.start
-    stage = stage if every is None or stage.affine is None else stage.over(every)
-    last = stage.written() if recipe.writes else stage
-    rows = last.rows(fit_intercept=problem.fit_intercept, row_norm=problem.row_norm)
+    stage = stage.expanded(recipe.expansion, problem.n_features)
+    sample = None if sampling.every is None else stage.start
+    if sampling.every is not None and stage.affine is not None:
+        stage = stage.over(sampling.every)
+    last = stage.written() if recipe.copies else stage
     return Prepared(
-        rows=rows,
+        rows=last.rows(fit_intercept=problem.fit_intercept, row_norm=problem.row_norm),
         fitted=tuple(fitted),
         known=known,
         start=stage.first.start,
         affine=stage.whole,
         far=_far(stage.first.affine, fitted),
-        mapped=last.affine is not None and not recipe.clips_twice,
+        mapped=last.affine is not None,
         sample=sample,
-        size=size or problem.n_rows,
+        size=sampling.size or problem.n_rows,
     )
+
+
+@dataclass
+class Sampling:
+    """Draws the sample that steps see, once: before the first step after `Bounds`.
+
+    ``every`` are all rows and ``size`` is the expected number in the sample, once it is drawn; a
+    sample at rate 1 is never drawn.
+    """
+
+    rate: float
+    every: Rows | None = None
+    size: int | None = None
+
+    def of(self, rows: Rows, session: Session, noise: Noise) -> Rows:
+        """Return a sample of the rows, if there is to be one; rows of later steps are of it."""
+        if self.rate == 1 or self.every is not None:
+            return rows
+        self.every = rows
+        self.size = round(self.rate * rows.public_size)
+        return rows.sample(self.rate, session.curator(rows, noise).generator())
 
 
 FAR = 256.0
@@ -407,14 +439,6 @@ def _far(affine: AffineMap | None, fitted: Sequence[FittedStep]) -> float:
         return math.inf
     radii = [step.radius for step in fitted if isinstance(step, FittedRadius)]
     return min(FAR * affine.row_norm, RADII[1]) if affine.row_norm in radii else affine.row_norm
-
-
-def _expanded(stage: Stage, expansion: Expansion, width: int) -> Stage:
-    """Return the rows of features that an expansion makes of columns."""
-    table = stage.table
-    if isinstance(table, BlockTable):
-        return replace(stage, table=table.expanded(expansion, width))
-    return replace(stage, table=expansion.transform(table))
 
 
 def _applied(step: FittedStep | Written, table: Any) -> Any:

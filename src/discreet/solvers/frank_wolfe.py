@@ -152,5 +152,5 @@ class FrankWolfe(base.PaperSolver):
         noise = 2 * budget.relation.rows_changed * math.log(2 * problem.n_parameters)
         signal = problem.n_rows * math.sqrt(8 * rho / n_models)
         signal = signal * self.radius * self.gradient_clip / 6
-        best = min((signal / noise) ** (2 / 3), float(MOST_ITERATIONS))
+        best = min(float((signal / noise) ** (2 / 3)), float(MOST_ITERATIONS))
         return max(round(best), 2)
