@@ -5,6 +5,7 @@ import math
 import pickle
 import tracemalloc
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -478,17 +479,6 @@ def weights_of(values, size):
     return RowWeights.of(np.array(values), size, grouped=False)
 
 
-class Maker:
-    """Makes rows with targets and weights."""
-
-    def __init__(self, targets, weights):
-        self.targets, self.weights = targets, weights
-        self.weighted = weights is not None
-
-    def rows(self, table, **settings):
-        return as_rows(table, self.targets, weights=self.weights, **settings)
-
-
 def transformed(X, y, *, copy, weights=None, rate=1.0):
     """Rows after Radius and Centre, by the pipeline alone."""
     steps = (Radius(0.1), Centre(0.1))
@@ -502,7 +492,7 @@ def transformed(X, y, *, copy, weights=None, rate=1.0):
     return pipeline.transform(
         pipeline.Recipe(steps, mechanisms, rate=rate, writes=copy),
         X,
-        Maker(y, weights),
+        partial(as_rows, y=y, weights=weights),
         session,
         session.streams(2),
         Problem(Logistic(), L2(), len(X), X.shape[1]),

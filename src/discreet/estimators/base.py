@@ -6,9 +6,10 @@ can be computed from a fitted model. The fit itself is in the engine.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +22,9 @@ from discreet.core import Budget, Guarantee
 from discreet.errors import NotSupported
 from discreet.estimators import averaged, effects, engine, familiar
 from discreet.estimators import features as feature_rule
-from discreet.estimators.inputs import Inputs, Rule, check_table, check_target
 from discreet.estimators.method import Settings, settle
 from discreet.estimators.trace import Trace, plot_trace
+from discreet.estimators.units import Inputs, Rule
 from discreet.inference import Covariance, Summary
 from discreet.inference.summary import forest_plot
 from discreet.ledger import Dataset
@@ -31,7 +32,7 @@ from discreet.objectives import L2, Loss
 from discreet.preparation import FeatureMap, FittedStep, Step, pipeline
 from discreet.preparation.magnitude import DISTANT, FittedMagnitude
 from discreet.solvers import Progress, Solver
-from discreet.validate import FloatArray, flag, integer, number
+from discreet.validate import FloatArray, check_table, check_target, flag, integer, number
 
 if TYPE_CHECKING:
     from discreet.figures import Figure
@@ -54,6 +55,21 @@ ATTRIBUTES = (
     "trace",
 )
 """Released numbers of a fit that an estimator has as attributes, with an underscore."""
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def by_blocks(method: Method) -> Method:
+    """Make a method that predicts take Dask arrays and dataframes, block by block and by need."""
+
+    @functools.wraps(method)
+    def predict(self: Any, X: Any) -> Any:
+        if engines.is_lazy(X):
+            return engines.predicted(X, functools.partial(method, self))
+        return method(self, X)
+
+    return predict  # type: ignore[return-value]
 
 
 @dataclass(eq=False, repr=False)

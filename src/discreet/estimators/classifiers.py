@@ -22,12 +22,11 @@ from discreet import engines
 from discreet.core import Budget
 from discreet.errors import NotSupported, PrivacyLeakWarning
 from discreet.estimators import effects
-from discreet.estimators.base import PrivateLinearModel
+from discreet.estimators.base import PrivateLinearModel, by_blocks
 from discreet.estimators.engine import Fitted
 from discreet.estimators.familiar import familiar
-from discreet.estimators.inputs import Rule, by_blocks
 from discreet.estimators.method import Settings, settle
-from discreet.estimators.units import ClassWeights, PrivacyUnits, check_class_weight
+from discreet.estimators.units import ClassWeights, PrivacyUnits, Rule, check_class_weight
 from discreet.inference import Intervals
 from discreet.objectives import L2, LOSSES, Logistic, Loss, MulticlassHinge, Problem, Softmax
 from discreet.preparation import Scale, Step

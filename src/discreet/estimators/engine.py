@@ -17,6 +17,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,10 +28,9 @@ from discreet.core.noise import Noise
 from discreet.core.session import Session, bits_of
 from discreet.errors import NotSupported
 from discreet.estimators import familiar
-from discreet.estimators.inputs import Inputs
 from discreet.estimators.method import Method, Settings, choose
 from discreet.estimators.trace import Bar, Trace
-from discreet.estimators.units import UnitRows
+from discreet.estimators.units import Inputs
 from discreet.inference import Covariance, Evidence, Inference
 from discreet.log import note
 from discreet.objectives import Problem
@@ -207,8 +207,8 @@ def prepare(run: Run) -> tuple[Prepared, Problem]:
     if method.division is not None:
         run.session.account.reserve(method.division)
     targets = None if inputs.y is None else inputs.rules[0](inputs.y)
-    maker = UnitRows(inputs.units, targets)
-    prepared = pipeline.transform(recipe, inputs.X, maker, run.session, run.noises, problem)
+    make = partial(inputs.units.rows, targets=targets)
+    prepared = pipeline.transform(recipe, inputs.X, make, run.session, run.noises, problem)
     return _weighed(run, prepared) if inputs.uneven else (prepared, problem)
 
 
@@ -239,7 +239,7 @@ def train(run: Run, prepared: Prepared, problem: Problem) -> Fitted:
     """Solve for the weights of each model, and measure their covariances if that was reserved."""
     method, inputs = run.method, run.inputs
     n_models = len(inputs.rules)
-    opened = _open_inference(run, prepared)
+    opened = _open_inference(run, prepared) if method.inference else []
     rows, solved = prepared.sampled_rows(problem) if opened else (prepared.rows, problem)
     size = None if prepared.sample is None or not opened else prepared.size
     plan = run.plan

@@ -25,11 +25,10 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.core import Budget
 from discreet.errors import NotSupported
 from discreet.estimators import effects
-from discreet.estimators.base import PrivateLinearModel
+from discreet.estimators.base import PrivateLinearModel, by_blocks
 from discreet.estimators.classifiers import LinearClassifier, Link, label_codes
 from discreet.estimators.familiar import familiar
 from discreet.estimators.features import signal
-from discreet.estimators.inputs import by_blocks
 from discreet.estimators.method import Settings, settle
 from discreet.estimators.units import PrivacyUnits
 from discreet.objectives import L2, Logistic, Loss

@@ -12,8 +12,8 @@ from sklearn.metrics import d2_tweedie_score
 
 from discreet.core import Budget
 from discreet.errors import NotSupported
+from discreet.estimators.base import by_blocks
 from discreet.estimators.familiar import familiar
-from discreet.estimators.inputs import by_blocks
 from discreet.estimators.regressors import LinearRegressor
 from discreet.estimators.units import Exposure
 from discreet.objectives import L2, Gamma, Loss, Poisson

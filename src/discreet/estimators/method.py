@@ -19,7 +19,7 @@ from discreet.core import Budget
 from discreet.errors import NotSupported
 from discreet.estimators import auto, familiar
 from discreet.estimators import features as feature_rule
-from discreet.estimators.inputs import Inputs
+from discreet.estimators.units import Inputs
 from discreet.inference import Inference
 from discreet.inference.measure import expected_error
 from discreet.inference.rule import check_inference, lighter, pilot, reserved, sample_rate, whitened

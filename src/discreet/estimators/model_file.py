@@ -283,12 +283,13 @@ def _given(data: dict[str, Any]) -> dict[str, Any]:
 def _solver(stored: _Solver) -> Solver:
     """Return the solver that is stored, or a placeholder if it cannot be made here."""
     settings = {name: _as_tuple(value) for name, value in stored.settings.items()}
-    if not stored.left_out:
-        try:
-            return type(resolve(stored.name))(**settings)
-        except (ValueError, TypeError, ImportError):  # not installed, or another version of it
-            pass
-    return StoredSolver(stored.name, tuple(settings.items()), tuple(stored.left_out))
+    placeholder = StoredSolver(stored.name, tuple(settings.items()), tuple(stored.left_out))
+    if stored.left_out:
+        return placeholder
+    try:
+        return type(resolve(stored.name))(**settings)
+    except (ValueError, TypeError, ImportError):  # not installed, or another version of it
+        return placeholder
 
 
 def _as_tuple(value: Any) -> Any:

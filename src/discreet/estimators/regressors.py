@@ -14,9 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.core import Budget
 from discreet.errors import NotSupported
 from discreet.estimators import effects
-from discreet.estimators.base import PrivateLinearModel
+from discreet.estimators.base import PrivateLinearModel, by_blocks
 from discreet.estimators.familiar import familiar, warn
-from discreet.estimators.inputs import by_blocks
 from discreet.estimators.method import settle
 from discreet.estimators.units import Exposure, PrivacyUnits
 from discreet.inference import Intervals

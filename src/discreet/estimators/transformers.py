@@ -25,12 +25,11 @@ from discreet.core.questions import ColumnBounds, NoisySum, RowSum
 from discreet.core.session import Session, bits_of
 from discreet.estimators.engine import FITS, PUBLIC
 from discreet.estimators.familiar import UNCHOSEN, familiar, warn_of_fit
-from discreet.estimators.inputs import check_table
 from discreet.estimators.method import Process
 from discreet.estimators.units import PrivacyUnits
 from discreet.ledger import Dataset, check_dataset
 from discreet.preparation import Bounds, Centre
-from discreet.validate import FloatArray, flag, number
+from discreet.validate import FloatArray, check_table, flag, number
 
 COVERAGE = 0.98
 """Share of a column's values that privately chosen bounds should hold."""
@@ -162,7 +161,7 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             values = np.asarray(X[:, column], dtype=np.float64)
             present = ~np.isnan(values)
             own = np.where(present, values, 0.0)[:, None]
-            rows = units.rows(own, targets, fit_intercept=False, factors=present)
+            rows = units.rows(own, targets, factors=present)
             curator = session.curator(rows, noise, share / X.shape[1])
             mechanism: Any = Bounds((0,)).mechanism(measure, Fraction(curator.open(measure)))
             pairs.append(curator.ask(ColumnBounds(0, COVERAGE), mechanism))
@@ -185,7 +184,7 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         scaled = np.where(present, np.clip(scaled, -1.0, 1.0), 0.0)
         table = np.concatenate([scaled, self._second(scaled, present)], axis=1)
         norm = math.sqrt(table.shape[1])
-        rows = units.rows(table, np.zeros(len(table)), fit_intercept=False, row_norm=norm)
+        rows = units.rows(table, np.zeros(len(table)), row_norm=norm)
         curator = session.curator(rows, share=share)
         measure = _measure(session.account.budget)
         mechanism: Any = Centre().mechanism(measure, Fraction(curator.open(measure)))

@@ -1,13 +1,13 @@
-"""Privacy units of a fit: whose row each row is, and the weights that follow from it.
+"""What a fit gets: a checked table with its targets and privacy units (`Inputs`).
 
 With ``groups`` the unit of privacy is a person with all of their rows, whose weights add up to at
-most 1. `PrivacyUnits` makes rows of a table with these weights, so that no caller passes them.
-Proof: docs/proofs/unit.md.
+most 1. `PrivacyUnits` says whose row each row is and makes rows of a table with these weights, so
+that no caller passes them. Proof: docs/proofs/unit.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -21,6 +21,9 @@ from discreet.errors import NotSupported
 from discreet.rows import Rows, RowWeights, Unit, Units, as_rows, scaled_weights
 from discreet.solvers import Solver
 from discreet.validate import FloatArray, number
+
+Rule = Callable[[NDArray[Any]], FloatArray]
+"""A function that can be pickled, from targets as given to those of a model."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +128,7 @@ class PrivacyUnits:
         table: Any,
         targets: Any,
         *,
-        fit_intercept: bool = True,
+        fit_intercept: bool = False,
         row_norm: float | None = None,
         factors: NDArray[np.bool_] | None = None,
     ) -> Rows:
@@ -200,26 +203,6 @@ class PrivacyUnits:
             own = self.condition or own
         one = f"one {self.unit} can"
         return (own, *(text.replace("one row can", one) for text in conditions))
-
-
-@dataclass(frozen=True, eq=False)
-class UnitRows:
-    """Makes rows of what steps of a preparation make of a table: its units, and targets."""
-
-    units: PrivacyUnits
-    targets: FloatArray | None
-
-    @property
-    def weighted(self) -> bool:
-        """True if the rows have weights here."""
-        return self.units.units is not None
-
-    def rows(
-        self, table: Any, *, fit_intercept: bool = False, row_norm: float | None = None
-    ) -> Rows:
-        """Return the rows of a table, as `PrivacyUnits.rows` does."""
-        settings: Any = {"fit_intercept": fit_intercept, "row_norm": row_norm}
-        return self.units.rows(table, self.targets, **settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,6 +284,57 @@ class ClassWeights:
     def public(self) -> tuple[str, ...]:
         """Statement of what is treated as public."""
         return () if self.values is None else ("the weights of the classes",)
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """A table that was checked, whose rows it has, and the models to fit to it.
+
+    Attributes
+    ----------
+    X, y
+        The table and what targets are made of; y is None where blocks of X have their own.
+    rules
+        For each model, the function from y, or from targets in blocks, to its targets.
+    units, by_class
+        Whose row each row is, and the weights of classes, if there are any.
+    public
+        Statements of what the estimator treats as public.
+    names, booleans
+        Names of the columns, if they have any, and the columns that are stored as booleans.
+    scale, centre
+        Factor and constant that bring margins of the fit to units of predictions.
+    """
+
+    X: Any
+    y: NDArray[Any] | None
+    rules: tuple[Rule, ...]
+    units: PrivacyUnits
+    by_class: ClassWeights | None = None
+    public: tuple[str, ...] = ()
+    names: Sequence[str] | None = None
+    booleans: tuple[int, ...] = ()
+    scale: float = 1.0
+    centre: float = 0.0
+
+    @property
+    def uneven(self) -> bool:
+        """True if units may have a total weight other than 1 in the objective."""
+        return not self.units.even or self.by_class is not None
+
+    def labelled(self, rows: Rows, model: int) -> Rows:
+        """Return the rows with the targets of a model; rows are made with those of the first."""
+        rule = self.rules[model]
+        if self.y is None:
+            return rows.with_targets(rule)
+        return rows if model == 0 else rows.with_targets(rule(self.y))
+
+    def drawn(self, bits: Bits) -> Inputs:
+        """Return one row of each unit, drawn at random."""
+        assert self.y is not None  # rows on workers go to solvers that take units
+        index, units = self.units.draw(bits)
+        classes = None if self.by_class is None else self.by_class.take(index)
+        return replace(self, X=self.X[index], y=self.y[index], units=units, by_class=classes)
 
 
 def _check_count(n_units: int) -> None:

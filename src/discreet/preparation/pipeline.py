@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -107,19 +107,6 @@ def _check_order(steps: Sequence[Step], data_norm: float | None) -> None:
                 "clipped to it."
             )
         known = known or isinstance(step, Radius)
-
-
-class RowMaker(Protocol):
-    """What makes rows of a table: it knows the targets, and whose row each row is."""
-
-    @property
-    def weighted(self) -> bool:
-        """True if the rows that steps see have weights here."""
-
-    def rows(
-        self, table: Any, *, fit_intercept: bool = False, row_norm: float | None = None
-    ) -> Rows:
-        """Return rows with weights by which every unit has a total weight of at most 1."""
 
 
 @dataclass(frozen=True)
@@ -356,16 +343,18 @@ class Prepared:
 def transform(
     recipe: Recipe,
     X: Any,
-    maker: RowMaker,
+    make: Callable[..., Rows],
     session: Session,
     noises: Sequence[Noise],
     problem: Problem,
 ) -> Prepared:
     """Run the steps, each on what the one before made of X; return rows and what was released.
 
-    X itself is never written to. What the steps do is one affine map of the rows. Only `Bounds` and
-    an expansion make a new table, a `Radius` after other steps, which depends on the norms of
-    mapped rows, and the end of the preparation, if the model needs a table.
+    ``make`` makes rows of a table: it knows the targets, and gives rows weights by which every unit
+    has a total weight of at most 1. X itself is never written to. What the steps do is one affine
+    map of the rows. Only `Bounds` and an expansion make a new table, a `Radius` after other steps,
+    which depends on the norms of mapped rows, and the end of the preparation, if the model needs a
+    table.
 
     The session has each step's share of the budget reserved; no step uses a target. The problem
     may have a bound on the norm of rows after the preparation.
@@ -373,9 +362,9 @@ def transform(
     *Privacy.* Nothing is claimed for a sample: a row is in it at most once, so every answer has
     the sensitivity that it has on all rows. Proof: docs/proofs/preparation.md.
     """
-    stage = Stage(X, maker.rows)
+    stage = Stage(X, make)
     known = None if recipe.data_norm is None else RowNorms.raw_up_to(recipe.data_norm)
-    sampling = Sampling(1.0 if recipe.copies or maker.weighted else recipe.rate)
+    sampling = Sampling(1.0 if recipe.copies else recipe.rate)
     fitted: list[FittedStep] = []
     for part, step in enumerate(recipe.steps):
         if not isinstance(step, Bounds):
@@ -421,8 +410,13 @@ class Sampling:
     size: int | None = None
 
     def of(self, rows: Rows, session: Session, noise: Noise) -> Rows:
-        """Return a sample of the rows, if there is to be one; rows of later steps are of it."""
+        """Return a sample of the rows, if there is to be one; rows of later steps are of it.
+
+        Rows that are not units themselves are never sampled.
+        """
         if self.rate == 1 or self.every is not None:
+            return rows
+        if rows.grouped or rows.n_rows != rows.public_size:
             return rows
         self.every = rows
         self.size = round(self.rate * rows.public_size)
