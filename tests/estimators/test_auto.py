@@ -302,15 +302,15 @@ def test_pure_budgets_are_refused_with_a_remedy():
 def test_rows_are_clipped_further_out_where_noise_allows_it():
     """In moments; the model gets rows of up to 50 times the median where a mean is precise."""
     radii = [radius_of(decide(n_rows=n)) for n in (100, 11_500, 20_000, 10**6)]
-    factors = [radius.factor * radius.nearer for radius in radii]
+    factors = [radius.factor * radius.moment_clip for radius in radii]
     assert factors == sorted(factors)
     assert [radius.factor for radius in radii] == [2.0, 50.0, 50.0, 50.0]
     assert radius_of(decide(n_rows=100, n_known=5)).factor == 1.1
     assert radius_of(decide(n_rows=100, n_features=101)).factor == 1.1
     rich = np.sqrt(0.15 * 1e6 * BUDGET.to_gdp().mu * np.sqrt(0.05) / 20)
     assert factors[-1] == pytest.approx(rich / 2)
-    assert radius_of(decide(n_rows=10**9)).nearer == 1
-    assert radius_of(decide(n_rows=3000, n_features=101)).nearer == 1  # noise hides units
+    assert radius_of(decide(n_rows=10**9)).moment_clip == 1
+    assert radius_of(decide(n_rows=3000, n_features=101)).moment_clip == 1  # noise hides units
     reach = 11_500 * BUDGET.to_gdp().mu
     assert factors[1] == pytest.approx(np.sqrt(0.15 * reach * np.sqrt(0.05) / 20))
 

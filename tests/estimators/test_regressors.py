@@ -296,7 +296,7 @@ def rule(**changes):
 def clipped_to(radius):
     """The norm that moments clip rows to, over the median; the model clips them far beyond it."""
     assert radius.factor == LARGEST_FACTOR
-    return radius.factor * radius.nearer
+    return radius.factor * radius.moment_clip
 
 
 def test_the_rule_by_hand():

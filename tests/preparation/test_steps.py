@@ -81,7 +81,7 @@ def test_steps_use_the_answers_of_the_curator_only():
 
 
 def test_scales_are_shrunk_as_far_as_noise_explains_them():
-    norms = RowNorms(6.0, 6.0, 6.0, usual=2.0)
+    norms = RowNorms(6.0, 6.0, 6.0, median=2.0)
     step = Scale(squares=0.5, shrink=True)
     fitted, known = step.fit(Answers(), None, norms)
     assert fitted.deviation == 0.05
@@ -93,8 +93,8 @@ def test_scales_are_shrunk_as_far_as_noise_explains_them():
     # rows of norm 2, whose squares differ as expected, get the norm 10/3
     after = np.sum(expected / 7.0 * 4.0 * fitted.weights**2)
     assert after == pytest.approx((10 / 3) ** 2)
-    assert known.usual == pytest.approx(10 / 3)
-    unknown, _ = step.fit(Answers(), None, replace(norms, usual=0.0))
+    assert known.median == pytest.approx(10 / 3)
+    unknown, _ = step.fit(Answers(), None, replace(norms, median=0.0))
     assert np.sum(expected * unknown.weights**2) == pytest.approx((10 / 3) ** 2)
 
 
@@ -103,7 +103,7 @@ def test_scales_that_noise_explains_are_equal():
         def SquareSum(self, question):
             return SimpleNamespace(values=np.array([30.0, 40.0]), deviation=7.1)
 
-    norms = RowNorms(6.0, 6.0, 6.0, usual=2.0)
+    norms = RowNorms(6.0, 6.0, 6.0, median=2.0)
     fitted, _ = Scale(shrink=True).fit(Noisy(), None, norms)
     assert fitted.weights == pytest.approx(np.full(2, 10 / 3 / 2))
 
@@ -111,15 +111,15 @@ def test_scales_that_noise_explains_are_equal():
 def test_steps_tell_the_usual_norm():
     """2 is the median norm that was chosen."""
     _, known = Radius(factor=1.6).fit(Answers(), None, None)
-    assert known.usual == pytest.approx(1 / 1.6)
+    assert known.median == pytest.approx(1 / 1.6)
     _, known = Radius(factor=1.6).fit(Answers(), None, RowNorms(2.5, 2.5, 2.5, raw=True))
-    assert known.usual == pytest.approx(2 / 2.5)
-    norms = RowNorms(9.0, 9.0, 9.0, usual=6.0)
+    assert known.median == pytest.approx(2 / 2.5)
+    norms = RowNorms(9.0, 9.0, 9.0, median=6.0)
     _, known = Centre(shrink=False).fit(Answers(), None, norms)
-    assert known.usual == pytest.approx(math.sqrt(36 - 25))
-    _, known = Centre(shrink=False).fit(Answers(), None, replace(norms, usual=4.0))
-    assert known.usual == pytest.approx(math.sqrt(0.05 * 16))
-    assert Spread().fit(Answers(), None, norms)[1].usual == pytest.approx(2.0)
+    assert known.median == pytest.approx(math.sqrt(36 - 25))
+    _, known = Centre(shrink=False).fit(Answers(), None, replace(norms, median=4.0))
+    assert known.median == pytest.approx(math.sqrt(0.05 * 16))
+    assert Spread().fit(Answers(), None, norms)[1].median == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize(
@@ -263,10 +263,10 @@ def test_a_bound_moves_the_radius_and_not_the_norm_that_moments_clip_to(bound):
     """Moments clip rows of median norm 2 to 20, or to the bound if that is less."""
     norms = None if bound is None else RowNorms(*3 * (bound,), raw=True)
     curator = SimpleNamespace(ask=lambda question, mechanism: 2.0)
-    fitted, after = Radius(factor=50.0, nearer=0.2).fit(curator, None, norms)
+    fitted, after = Radius(factor=50.0, moment_clip=0.2).fit(curator, None, norms)
     assert fitted.radius == min(100.0, bound or 1e9)
     assert after.clip * fitted.radius == pytest.approx(min(20.0, bound or 1e9))
-    assert after.usual * fitted.radius == pytest.approx(2.0)
+    assert after.median * fitted.radius == pytest.approx(2.0)
 
 
 def test_the_next_moment_may_clip_rows_nearer_than_the_radius():
@@ -276,7 +276,7 @@ def test_the_next_moment_may_clip_rows_nearer_than_the_radius():
     labels = np.where(np.arange(1000) % 2, "yes", "no")
     settings = {"data_norm": None, "epsilon": 1e5}
     for nearer in (1.0, 0.1):
-        steps = [Radius(0.1, factor=100.0, nearer=nearer), Centre(0.1, shrink=False)]
+        steps = [Radius(0.1, factor=100.0, moment_clip=nearer), Centre(0.1, shrink=False)]
         radius, centre = model(preparation=steps, **settings).fit(X, labels).preparation_
         assert radius.radius == pytest.approx(200.0, rel=0.05)  # times the median norm, 2
         assert centre.row_norm == nearer
@@ -350,8 +350,8 @@ def test_fitted_steps_are_plain_data_and_back():
         lambda: Radius(0.0),
         lambda: Radius(factor=0.0),
         lambda: Radius(factor=math.inf),
-        lambda: Radius(nearer=0.0),
-        lambda: Radius(nearer=1.1),
+        lambda: Radius(moment_clip=0.0),
+        lambda: Radius(moment_clip=1.1),
         lambda: Scale(share=2.0),
         lambda: Scale(norm=0.0),
     ],

@@ -41,18 +41,35 @@ RADII = (1e-21, 1e21)
 class RowNorms:
     """Public knowledge of the norm of rows between two steps of a preparation.
 
-    ``clip`` is the norm that rows are clipped to in the next moment that is asked for, ``typical``
-    an upper bound on the root of their mean squared norm, as far as is known, and ``target`` what
-    `Whiten` brings that root to. Rows are ``raw`` until a step has clipped them: the next step that
-    transforms them then clips them first; later ones clip rows in their moments only. ``dense``
-    says which columns had few zeros, and ``constant`` which were nearly constant, where that was
-    measured; ``mean_noise`` is the deviation of the noise in each column's mean, which was
-    subtracted last. ``usual`` is about the median norm of rows, 0 if that is not known. ``sizes``
-    are those of columns that `Largest` found, NaN for others; ``in_units`` is True if `Magnitude`
-    brought columns to entries of about 1 at most, and ``resolved`` are those whose unit it saw.
-    ``indicators`` are columns in which it saw no entry but 0 and ±1. ``moment`` is the noisy second
-    moment of the columns that `Whiten` was given, over the deviation of its noise. Before anything
-    is known of norms they are infinite.
+    Norms are infinite before anything is known of them.
+
+    Attributes
+    ----------
+    clip
+        Norm that rows are clipped to in the next moment that is asked for.
+    typical
+        Upper bound on the root of the rows' mean squared norm, as far as is known.
+    target
+        Root mean squared norm that `Whiten` brings rows to.
+    raw
+        True until a step has clipped the rows. The next step that transforms them then clips them
+        first; later steps clip rows in their moments only.
+    dense, constant
+        Columns that had a small number of zeros, and columns that were nearly constant, where that
+        was measured.
+    mean_noise
+        Deviation of the noise in each column's mean, which was subtracted last.
+    median
+        Approximate median norm of the rows; 0 if it is not known.
+    sizes
+        Sizes of the columns that `Largest` detected, NaN for others.
+    in_units
+        True if `Magnitude` brought columns to entries of about 1 at most.
+    resolved, indicators
+        Columns whose unit `Magnitude` detected, and columns in which it detected no entry but 0 and
+        ±1.
+    moment
+        Noisy second moment of the columns that `Whiten` was given, over the deviation of its noise.
     """
 
     clip: float
@@ -62,7 +79,7 @@ class RowNorms:
     dense: NDArray[np.bool_] | None = None
     constant: NDArray[np.bool_] | None = None
     mean_noise: float = 0.0
-    usual: float = 0.0
+    median: float = 0.0
     sizes: FloatArray | None = None
     in_units: bool = False
     resolved: NDArray[np.bool_] | None = None
@@ -322,7 +339,7 @@ class Radius(Step):
         Share of the budget.
     factor : float
         R over the median norm. Rows of a norm above R are clipped to R.
-    nearer : float
+    moment_clip : float
         Norm that rows are clipped to in the next moment, over R.
 
     Notes
@@ -332,13 +349,13 @@ class Radius(Step):
 
     share: float = 0.01
     factor: float = 1.1
-    nearer: float = 1.0
+    moment_clip: float = 1.0
     name: ClassVar[str] = "radius"
     bounded: ClassVar[bool] = False
     selections = 1
     limits: ClassVar[dict[str, tuple[float, float]]] = {
         "factor": (0.1, 100.0),
-        "nearer": (1e-3, 1.0),
+        "moment_clip": (1e-3, 1.0),
     }
 
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedRadius, RowNorms]:
@@ -347,10 +364,9 @@ class Radius(Step):
         largest = norms.clip if norms and bounded else None
         radius = self.factor * curator.ask(MedianNorm(largest), mechanism)
         fitted = FittedRadius(radius if largest is None else min(radius, largest))
-        nearer = min(self.nearer * radius / fitted.radius, 1.0)  # a bound moves R, not this norm
-        near = (nearer, nearer, 1.0)
-        usual = radius / self.factor / fitted.radius
-        known = RowNorms(*near, usual=usual)
+        # a bound on the norm of rows changes R, not the norm that moments clip to
+        clip = min(self.moment_clip * radius / fitted.radius, 1.0)
+        known = RowNorms(clip, clip, 1.0, median=radius / self.factor / fitted.radius)
         if norms:
             known = replace(known, dense=norms.dense, indicators=norms.indicators)
         return fitted, known
@@ -384,7 +400,7 @@ class FittedRadius(FittedStep):
 class Spread(Step):
     """Measure the norm of the rows as they are now, so that later moments can clip them closer.
 
-    Rows stay as they are. After `Centre` their norm may be far smaller than before: a column of
+    Rows stay as they are. After `Centre` their norm may be much smaller than before: a column of
     years has a large mean and a small spread. Moments of rows that are clipped to their actual
     norm have less noise, so a second `Centre` finds the mean more precisely.
 
@@ -416,7 +432,7 @@ class Spread(Step):
         # a mean that was subtracted may have added to the norm
         most = norms.clip if norms.raw else 2 * norms.clip
         norm = min(max(fitted.norm, LEAST_SPREAD * norms.clip), most)
-        return fitted, replace(norms, clip=norm, typical=norm, usual=norm / self.factor)
+        return fitted, replace(norms, clip=norm, typical=norm, median=norm / self.factor)
 
 
 @dataclass(frozen=True, eq=False)

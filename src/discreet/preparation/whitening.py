@@ -103,8 +103,9 @@ class Centre(Step):
         left = norms.clip**2 - float(mean @ mean)
         norm = math.sqrt(max(left, LEAST_LEFT * norms.clip**2))
         fitted = FittedCentre(mean, deviation, norms.clip, norms.raw)
-        usual = math.sqrt(max(norms.usual**2 - float(mean @ mean), LEAST_LEFT * norms.usual**2))
-        known = replace(norms, clip=norm, typical=norm, usual=usual)
+        square = norms.median**2
+        median = math.sqrt(max(square - float(mean @ mean), LEAST_LEFT * square))
+        known = replace(norms, clip=norm, typical=norm, median=median)
         known = replace(known, raw=False, mean_noise=deviation)
         return fitted, known
 
@@ -139,7 +140,7 @@ class FittedCentre(FittedMoment):
 
 @dataclass(frozen=True)
 class Scale(Step):
-    """Multiply columns by weights that make their second moments alike, up to noise.
+    """Multiply columns by weights that make their second moments equal, up to noise.
 
     Column j has the weight 1/√(v_j + s/2 + floor·v̄), times a number that makes the mean squared
     norm of the rows about norm². v_j is its noisy second moment, v̄ the mean of all of them, s the
@@ -153,10 +154,10 @@ class Scale(Step):
         What the root of the mean squared norm becomes.
     floor : float
         Added to every v_j, as a multiple of their mean: columns in which most rows are equal (rare
-        categories) are not stretched by more than 1/√floor times the usual.
+        categories) are not scaled up by more than 1/√floor times the mean scale.
     squares : float
         Norm that the squares of a row are scaled down to, over the squared norm that rows are
-        clipped to: 1, or less for less noise. Rows whose d entries are alike have 1/√d.
+        clipped to: 1, or less for less noise. Rows whose d entries are of similar size have 1/√d.
     shrink : bool
         Shrink the v_j towards their mean by as much as their noise calls for: by q², q the share
         of their variance that noise explains. The mean squared norm is then computed with 1 − q of
@@ -183,7 +184,7 @@ class Scale(Step):
     flags: ClassVar[tuple[str, ...]] = ("shrink",)
 
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedScale, RowNorms]:
-        """Ask for the columns' second moments; few rows are far above the norm then."""
+        """Ask for the columns' second moments; rows much longer than the norm are rare then."""
         assert norms is not None  # `check_steps` demands a bound before this step
         noisy = curator.ask(SquareSum(curator.row_norm, self.squares), mechanism)
         means, deviation = noisy.values / curator.n_rows, noisy.deviation / curator.n_rows
@@ -196,10 +197,10 @@ class Scale(Step):
         ridge = 0.5 * deviation + self.floor * float(likely.mean())
         weights = column_weights(likely, ridge, self.norm)
         if self.shrink:
-            longer = norms.usual**2 / float(expected.sum()) if norms.usual else 1.0
+            longer = norms.median**2 / float(expected.sum()) if norms.median else 1.0
             weights *= self.norm / math.sqrt(longer * float(np.sum(expected * weights**2)))
         fitted = FittedScale(weights, deviation, norms.clip, norms.raw)
-        known = RowNorms(MARGIN * self.norm, self.norm, self.norm, usual=self.norm)
+        known = RowNorms(MARGIN * self.norm, self.norm, self.norm, median=self.norm)
         return fitted, replace(known, indicators=norms.indicators)
 
 
@@ -257,7 +258,7 @@ class Whiten(Step):
     widest: ClassVar[int | None] = WIDEST
 
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedWhiten, RowNorms]:
-        """Ask for the second moment; few rows are far above the target norm then."""
+        """Ask for the second moment; rows much longer than the target norm are rare then."""
         assert norms is not None  # `check_steps` demands a bound before this step
         noisy = curator.ask(OuterSum(curator.row_norm), mechanism)
         moment = noisy.matrix() / curator.n_rows
@@ -314,7 +315,7 @@ def plausible(values: FloatArray, deviation: float, norms: RowNorms) -> FloatArr
     least = min(LEAST_SHARE * largest_sum, deviation * math.sqrt(values.size))
     total = float(np.clip(values.sum(), least, largest_sum))
     likely = nearest(values, total)
-    if not likely.any():  # t is so far below the noise that it was rounded away
+    if not likely.any():  # t is so small against the noise that it was rounded away
         likely[:] = total / values.size
     return likely
 
