@@ -508,7 +508,7 @@ def test_inference_reads_rows_with_the_weights_of_the_model(copy):
     assert prepared.rows.row_weights.values.tolist() == [0.5] * 200
     assert prepared.mapped is not copy
     own = weights_of(np.where(y > 0, 0.25, 0.125), 100)
-    far, _ = prepared.distant_rows(lambda rows: rows.with_weights(own))
+    far, _ = prepared.inference_rows(lambda rows: rows.with_weights(own))
     assert far.row_weights.values.tolist() == own.values.tolist()
     # and sums over them are those of rows with these weights
     score = score_sum(far, np.zeros(4), Logistic(), 1e6).values
@@ -564,7 +564,7 @@ def test_a_sample_is_transformed_as_all_rows_are():
     assert smaller.n_rows == prepared.size == 200
     ask = (np.array([0.5, -1.0, 0.25, 0.1]), Logistic(), 1e6)
     assert np.array_equal(gradient_sum(seen, *ask).values, gradient_sum(prepared.rows, *ask).values)
-    far, few = prepared.distant_rows(lambda rows: rows)
+    far, few = prepared.inference_rows(lambda rows: rows)
     assert np.array_equal(score_sum(few, *ask).values, score_sum(far, *ask).values)
     assert not np.array_equal(score_sum(few, *ask).values, score_sum(seen, *ask).values)
 

@@ -275,7 +275,8 @@ def choose(
     preparation may see a sample with ``may_sample``: rows that share units are not sampled. The
     budget is that of the whole fit; every argument is public.
     """
-    loss, n_features = problem.loss, problem.n_features
+    loss = problem.loss
+    n_features = problem.n_features
     left = 1.0 - sum(step.share for step in given)
     signal = problem.n_rows * budget.to_gdp().mu * math.sqrt(left)
     complete = not all(isinstance(step, Bounds) for step in given)

@@ -331,5 +331,6 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """
         if not by_row:
             averaged.warn(self, X)
-        weights, constants = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
+        weights = np.atleast_2d(self.coef_)
+        constants = np.atleast_1d(self.intercept_)
         return pipeline.linear_scores(self.features_, X, weights, constants, by_row=by_row)

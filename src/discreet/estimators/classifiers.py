@@ -34,16 +34,23 @@ from discreet.solvers import Solution
 from discreet.statement import LABELS_TAKEN
 from discreet.validate import FloatArray, check_fields, number
 
-BEND, LARGEST_BEND = 0.25, 500.0
-"""Growth of scores beyond the reach of a link per factor e of their distance from it, and the
-largest power of e that its inverse takes."""
+BEND = 0.25
+"""Growth of scores beyond the reach of a link, per factor e of their distance from it."""
 
-USUAL_REACH = (1.0, 1.5, 4.0)
-"""Least reach of a link, and its reach over the size of a usual row's score: of two classes, and of
-several, the largest of whose scores counts."""
+LARGEST_BEND = 500.0
+"""Largest power of e that the inverse of a link takes."""
+
+LEAST_REACH = 1.0
+"""Least reach of a link."""
+
+REACH = 1.5
+"""Reach of a link over the size of a typical row's score, for two classes."""
+
+REACH_OF_CLASSES = 4.0
+"""The same for more classes, over the size of the largest score."""
 
 _BLOCK = 2**16
-"""Labels that are looked up at a time."""
+"""Number of labels that are searched for at a time."""
 
 _ORDERS = {"b": "number", "i": "number", "u": "number", "f": "number", "U": "text"}
 """Order of labels by the kind of their type, where it is known."""
@@ -75,9 +82,9 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mis
             Labels. The set of labels is public: pass it as ``classes``.
         groups : sequence of ids, optional
             Whose row each row is: any hashable values of one kind, none missing. The guarantee is
-            then for one person with all of their rows, and each person counts once.
+            then for one person with all of their rows, who has a total weight of 1.
         sample_weight : array of shape (n_samples,), optional
-            Public numbers of at least 0: what each row counts, relative to the largest.
+            Public numbers of at least 0: the weight of each row, relative to the largest.
 
         Returns
         -------
@@ -130,7 +137,8 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mis
         There is one model of all classes if the loss and the solver have one, else one for each
         class against the others.
         """
-        two, method = n_classes == 2, settings.method
+        two = n_classes == 2
+        method = settings.method
         joint = None
         if not (two or self.inference):
             joint = _joint(settings.loss, n_classes, auto=method is None)
@@ -175,7 +183,8 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mis
         if isinstance(self.class_weight, Mapping):
             names = dict(zip(self.classes_.tolist(), labels, strict=True))
             self.class_weight = {names[old]: w for old, w in self.class_weight.items()}
-        self.classes, self.classes_ = list(labels), new
+        self.classes = list(labels)
+        self.classes_ = new
         return self
 
     @staticmethod
@@ -203,7 +212,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mis
 
     @staticmethod
     def _labels_of(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the labels in y, which count as public, and each row's index among them."""
+        """Return the labels in y, which are treated as public, and each row's index among them."""
         check_classification_targets(y)
         found, codes = np.unique(y, return_inverse=True)
         warnings.warn(
@@ -220,7 +229,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mis
         return found, codes
 
     def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags: on its checks' few dozen rows privacy leaves little score."""
+        """Return scikit-learn's tags: on the small tables of its checks, privacy leaves little."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.classifier_tags.poor_score = True
@@ -257,7 +266,8 @@ def label_codes(y: NDArray[Any], declared: NDArray[Any]) -> NDArray[Any]:
             known &= bool((declared[found] == labels).all())
             codes[start : start + _BLOCK] = found
     else:  # objects, or text and numbers: np.unique decides on order and equality
-        known, codes = False, np.empty(0)
+        known = False
+        codes = np.empty(0)
         with contextlib.suppress(TypeError):  # labels of types that have no order
             found, inverse = np.unique(y, return_inverse=True)
             known = bool(np.isin(found, declared).all())
@@ -280,11 +290,12 @@ class Link:
         p = min(σ, c) / (min(σ, c) + min(1 − σ, c)),
 
     not σ: clipping makes scores too extreme. So does noise of variance v in a score; averaged over
-    it, a score counts m/√(1 + πv/8) (MacKay 1992). Scores beyond ``reach`` r are those of rows far
-    longer than usual, and count r + ln(1 + 4(|m| − r))/4 instead of |m|. All of it is computed from
-    the released model and public numbers: post-processing. The reasons are in docs/auto.md.
+    it, a score m becomes m/√(1 + πv/8) (MacKay 1992). Scores beyond ``reach`` r are those of rows
+    much longer than typical ones, and become r + ln(1 + 4(|m| − r))/4 instead of |m|. All of it is
+    computed from the released model and public numbers: post-processing. The reasons are in
+    docs/auto.md.
 
-    ``slope`` is c for a row of typical norm (below 1/2 it counts as 1/2, so that p grows with m
+    ``slope`` is c for a row of typical norm (below 1/2 it is taken as 1/2, so that p grows with m
     everywhere), ``noise`` is v for such a row.
     """
 
@@ -308,13 +319,15 @@ class Link:
         norms = [step.norm for step in steps if isinstance(step, Scale)]
         if not norms:
             return cls()
-        norm, reach = math.hypot(norms[-1], 1.0), None
+        norm = math.hypot(norms[-1], 1.0)
+        reach = None
         if problem is not None:
             weights = solution.weights.reshape(problem.loss.n_outputs, -1)
             slopes, constants = np.split(weights, [problem.n_features], axis=1)
-            usual = norms[-1] * np.linalg.norm(slopes, axis=1) / problem.n_features**0.5
-            usual += np.abs(constants).sum(axis=1)
-            reach = max(USUAL_REACH[0], USUAL_REACH[1 + (usual.size > 1)] * float(usual.max()))
+            typical = norms[-1] * np.linalg.norm(slopes, axis=1) / problem.n_features**0.5
+            typical += np.abs(constants).sum(axis=1)
+            factor = REACH if typical.size == 1 else REACH_OF_CLASSES
+            reach = max(LEAST_REACH, factor * float(typical.max()))
         clip = norm if solution.clip is None else min(solution.clip, norm)
         clipped = math.sqrt(solution.kept) * (1 - clip / norm)  # the start was not clipped
         return cls(1 - clipped, ((solution.deviation or 0.0) * norm) ** 2, reach)
@@ -329,7 +342,7 @@ class Link:
         return np.asarray(second / (second + first))
 
     def several(self, scores: FloatArray) -> FloatArray:
-        """Return the softmax of the scores of several classes, those of long rows bent alike."""
+        """Return the softmax of the scores of several classes; those of a long row share a bend."""
         scores = scores - scores.mean(axis=1, keepdims=True)
         largest = np.maximum(np.abs(scores).max(axis=1, keepdims=True), 1e-300)
         return np.asarray(softmax(scores * (self._bent(largest) / largest), axis=1))
@@ -343,7 +356,8 @@ class Link:
 
     def score(self, probability: float) -> float:
         """Return the score at which the second class has this probability, between 0 and 1."""
-        most, less = max(self.slope, 0.5), min(probability, 1.0 - probability)
+        most = max(self.slope, 0.5)
+        less = min(probability, 1.0 - probability)
         tail = most * less / (1.0 - less) if less < 1.0 - most else less
         distance = -math.sqrt(1 + math.pi * self.noise / 8) * float(logit(tail))
         if self.reach is not None and distance > self.reach:
@@ -383,7 +397,7 @@ class LogisticRegression(LinearClassifier):
         rest. ``solver="auto"`` adds its own.
     rows_per_unit : int, optional
         For people with several rows (``groups`` of `fit`, which then must be given): the number of
-        rows k from which a person counts fully. By default 1: each person counts once.
+        rows k from which a person has a total weight of 1. By default 1.
     features : {"auto", "linear", "additive", "kernel"}, default="auto"
         Columns that the model is linear in: those of X; B-splines of each numeric column, which
         make it additive; or random Fourier features of the numeric columns. ``"auto"`` is additive
@@ -401,7 +415,7 @@ class LogisticRegression(LinearClassifier):
         The set of labels (public). Taken from y, with a warning, if not given.
     class_weight : dict or "balanced", optional
         What rows of each class count: public numbers (1 for labels that are not in it), or such
-        that all classes count the same, by a noisy class balance that the budget pays for.
+        that all classes have the same weight, by a noisy class balance that the budget pays for.
     random_state : int or RandomState, optional
         For tests only: fixes the noise, so the fit is not private.
     ledger : Dataset, optional
@@ -478,7 +492,7 @@ class LogisticRegression(LinearClassifier):
         """Return probabilities of shape (n_samples, n_classes).
 
         They are functions of `decision_function` alone, by ``link_`` (`Link`). With several classes
-        and one model: its softmax, with less weight on scores of rows far longer than usual.
+        and one model: its softmax, with less weight on scores of rows longer than typical ones.
         One-vs-rest: sigmoids, divided by their sum. With two classes: a sigmoid that is corrected
         for clipping and noise, too, if the solver states both.
         """

@@ -136,7 +136,8 @@ def _of_group(
         basis = np.zeros((len(members), wide))
         basis[range(len(members)), [feature for feature, _ in members]] = 1.0
         if len(members) == 1:
-            categories, basis = ("(given)", *categories), np.vstack([np.zeros(wide), basis])
+            categories = ("(given)", *categories)
+            basis = np.vstack([np.zeros(wide), basis])
         return _effect(model, name, categories, basis)
     feature, column = members[0]
     at = np.linspace(0.0, 1.0, POINTS)
@@ -401,7 +402,8 @@ def selected(model: Any, rule: str, level: float) -> Any:
         raise NotSupported(f"there are no standard errors to select by: {models[0].reason}.")
     values = np.column_stack([np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)])
     size = values.shape[1] if model.fit_intercept else values.shape[1] - 1
-    copied, found = copy.copy(model), []
+    copied = copy.copy(model)
+    found = []
     for row, covariance in zip(values, model.covariances_, strict=True):
         settings: Any = {"intercept": model.fit_intercept}
         row[:size], left = choose_coefficients(row[:size], covariance, rule, level, **settings)
@@ -410,11 +412,13 @@ def selected(model: Any, rule: str, level: float) -> Any:
     copied.intercept_ = values[:, -1] if np.ndim(model.intercept_) else float(values[0, -1])
     old = np.column_stack([model.prepared_coef_, model.prepared_intercept_])
     carried = unclipped_map(model.preparation_, old.shape[1] - 1).adjoint(np.eye(old.shape[1]))
-    whole, levels = old @ carried, old.shape[1] - values.shape[1]
+    whole = old @ carried
+    levels = old.shape[1] - values.shape[1]
     of_levels = range(first_level(model), first_level(model) + levels)
     whole[:, np.delete(np.arange(whole.shape[1]), of_levels)] = values
     prepared = np.linalg.solve(carried.T, whole.T).T
-    copied.prepared_coef_, copied.prepared_intercept_ = prepared[:, :-1], prepared[:, -1]
+    copied.prepared_coef_ = prepared[:, :-1]
+    copied.prepared_intercept_ = prepared[:, -1]
     if levels:
         copied.levels_ = model.levels_ + (copied.intercept_ - model.intercept_)
     copied.covariances_ = tuple(found)

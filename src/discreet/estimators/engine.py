@@ -152,7 +152,8 @@ def begin(settings: Settings, method: Method, inputs: Inputs) -> Run:
     bits = bits_of(settings.process.random_state)
     if inputs.units.units is not None and not method.solver.takes_units:
         inputs = inputs.drawn(bits)
-    units, process = inputs.units, settings.process
+    units = inputs.units
+    process = settings.process
     needed = method.solver.needs_row_bound
     norm = pipeline.model_norm(method.steps, settings.data_norm, needed=needed)
     problem = settings.problem(units.size, method.width, norm)
@@ -160,7 +161,8 @@ def begin(settings: Settings, method: Method, inputs: Inputs) -> Run:
     outside = familiar.warn_of_fit(settings.kind, settings.budget, units, process)
     earlier_fits = next(FITS) if process.counted_before is None else process.counted_before
     whole = plan.spends if method.division is None else settings.budget
-    name, payer = settings.kind.__name__, process.ledger
+    name = settings.kind.__name__
+    payer = process.ledger
     if payer is not None:
         payer = payer.noting(estimator=name, solver=method.solver.name, **process.details)
     stated = f"ε = {whole.epsilon:g}, δ = {whole.delta:g}, {whole.relation}, one {units.unit}"
@@ -189,7 +191,9 @@ def prepare(run: Run) -> tuple[Prepared, Problem]:
 
     Returns the problem with it, whose size is a released number where rows have weights.
     """
-    method, inputs, problem = run.method, run.inputs, run.problem
+    method = run.method
+    inputs = run.inputs
+    problem = run.problem
     if method.division is not None and run.plan.spends != method.models:
         raise NotSupported(
             f"solver={method.solver.name!r} would spend more than it was given (unsafe=True); "
@@ -213,9 +217,13 @@ def prepare(run: Run) -> tuple[Prepared, Problem]:
 
 
 def _weighed(run: Run, prepared: Prepared) -> tuple[Prepared, Problem]:
-    """Give rows the weights of the objective; steps see rows by which every unit counts once."""
-    method, units, by_class = run.method, run.inputs.units, run.inputs.by_class
-    rows, problem, totals = prepared.rows, run.problem, None
+    """Give rows the weights of the objective; in steps every unit has a total weight of 1."""
+    method = run.method
+    units = run.inputs.units
+    by_class = run.inputs.by_class
+    rows = prepared.rows
+    problem = run.problem
+    totals = None
     codes = np.zeros(rows.n_rows, dtype=np.int8) if by_class is None else by_class.codes
     count = 1 if by_class is None else by_class.count
     if method.balance is not None:
@@ -237,7 +245,8 @@ def _weighed(run: Run, prepared: Prepared) -> tuple[Prepared, Problem]:
 
 def train(run: Run, prepared: Prepared, problem: Problem) -> Fitted:
     """Solve for the weights of each model, and measure their covariances if that was reserved."""
-    method, inputs = run.method, run.inputs
+    method = run.method
+    inputs = run.inputs
     n_models = len(inputs.rules)
     opened = _open_inference(run, prepared) if method.inference else []
     rows, solved = prepared.sampled_rows(problem) if opened else (prepared.rows, problem)
@@ -274,7 +283,9 @@ def _open_inference(run: Run, prepared: Prepared) -> list[tuple[Curator, Curator
     It must be open before the models. Its rows have the weights of the model's. The second
     curator is for the rows that the preparation saw, if it did not see all.
     """
-    method, inputs, opened = run.method, run.inputs, []
+    method = run.method
+    inputs = run.inputs
+    opened = []
     first = len(method.mechanisms) - len(method.inference)
     for model in range(len(method.inference)):
 
@@ -284,12 +295,12 @@ def _open_inference(run: Run, prepared: Prepared) -> list[tuple[Curator, Curator
                 return labelled
             return labelled.with_weights(prepared.rows.row_weights)
 
-        distant, few = prepared.distant_rows(change)
-        if few is not None:
-            few = inputs.labelled(few, model)
-        curator = run.session.curator(distant, run.noises[first + model])
+        rows, sample = prepared.inference_rows(change)
+        if sample is not None:
+            sample = inputs.labelled(sample, model)
+        curator = run.session.curator(rows, run.noises[first + model])
         _, total = curator.open_reserved(first + model)
-        drawn = None if few is None else curator.on_sample(few, prepared.size)
+        drawn = None if sample is None else curator.on_sample(sample, prepared.size)
         opened.append((curator, drawn, float(total)))
     return opened
 
@@ -306,7 +317,9 @@ def _carried(
 
     Weights of the features that were ``dropped`` are exactly 0, not up to rounding.
     """
-    method, inputs, first = run.method, run.inputs, solutions[0]
+    method = run.method
+    inputs = run.inputs
+    first = solutions[0]
     weights = np.array([solution.weights for solution in solutions])
     weights = weights.reshape(-1, problem.n_features + int(problem.fit_intercept))
     slopes = weights[:, : problem.n_features] * inputs.scale
@@ -346,7 +359,9 @@ def _carried(
 
 def state(run: Run, fitted: Fitted) -> Statement:
     """State what was promised, what that rests on, and what was treated as public."""
-    settings, method, inputs = run.settings, run.method, run.inputs
+    settings = run.settings
+    method = run.method
+    inputs = run.inputs
     units = inputs.units
     public = (f"the number of {units.plural}", *PUBLIC, *inputs.public, *run.outside)
     if settings.data_norm is not None:

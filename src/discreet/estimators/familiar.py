@@ -34,8 +34,11 @@ another one. Copies and clones keep the object."""
 _POINTED_OUT = threading.Event()
 """Set once a fit with the default ε has warned in this process."""
 
-_FRAMES, _SEARCHES = 200, "sklearn.model_selection."
-"""Callers that are looked at for a pipeline, and the modules of searches."""
+_FRAMES = 200
+"""Number of callers among which a pipeline or a search is searched for."""
+
+_SEARCHES = "sklearn.model_selection."
+"""Modules of searches."""
 
 _ALPHA = (
     "use alpha, the strength of the L2 penalty on the mean loss of prepared rows. scikit-learn's C "
@@ -228,9 +231,9 @@ def warn_of_callers(kind: type, *, grouped: bool) -> tuple[str, ...]:
 
     A pipeline does not tell its last step about the others. A search of scikit-learn gives groups
     to its splitter alone, unless metadata routing is enabled: a fit that is not ``grouped`` then
-    protects single rows. So callers are looked at. Returns what a guarantee has to say: the steps
-    that it does not cover. A schema that names units is refused if the fit, of an estimator of this
-    ``kind``, has no groups.
+    protects single rows. So the callers are inspected. Returns what a guarantee has to say: the
+    steps that it does not cover. A schema that names units is refused if the fit, of an estimator
+    of this ``kind``, has no groups.
     """
     frame: FrameType | None = sys._getframe(1)
     before_last: Any = None  # the pipeline that is at a step before its last
@@ -239,7 +242,8 @@ def warn_of_callers(kind: type, *, grouped: bool) -> tuple[str, ...]:
     for _ in range(_FRAMES):
         if frame is None:
             break
-        names, name = frame.f_locals, frame.f_code.co_name
+        names = frame.f_locals
+        name = frame.f_code.co_name
         owner = names.get("self")
         if isinstance(owner, Pipeline) and name == "_fit":
             before_last = owner
@@ -277,7 +281,8 @@ def _refuse_units(pipeline: Pipeline, kind: type) -> None:
         if unit is None:
             continue
         name = next((name for name, each in pipeline.steps if type(each) is kind), None)
-        keyword, routing = f"{name}__groups", ""
+        keyword = f"{name}__groups"
+        routing = ""
         if get_config().get("enable_metadata_routing"):
             keyword = "groups"
         elif name is None:

@@ -44,7 +44,8 @@ SMOOTH = (2, 5)
 CONSTANTS = "intervals are for slopes: the constants of levels have none"
 
 SIGNAL_PER_DEGREE = 1500.0
-"""n·μ/k per degree; with less, noise hides hazards of late periods, where few people are left."""
+"""Least n·μ/k per degree: with less, noise exceeds the hazards of late periods, which a small
+number of people reach."""
 
 
 class LevelRows(NamedTuple):
@@ -84,7 +85,8 @@ class LevelModel(PrivateLinearModel):
 
         ``basis`` has a row per level, the columns that rows at this level have after those of X.
         """
-        wide, made = rows.X.shape[1], basis.shape[1]
+        wide = rows.X.shape[1]
+        made = basis.shape[1]
         self._booleans = (*self._booleans, *range(wide, wide + made))
         parts = [rows.X[rows.places], basis[rows.level].astype(rows.X.dtype)]
         table = sp.csr_array(sp.hstack(parts)) if sp.issparse(rows.X) else np.hstack(parts)
@@ -94,7 +96,8 @@ class LevelModel(PrivateLinearModel):
         self.link_ = Link.of(fitted.solution, fitted.steps)
         first = effects.first_level(self)
         own = slice(first, first + made)
-        slopes, constant = fitted.coef[0], fitted.intercept[0]
+        slopes = fitted.coef[0]
+        constant = fitted.intercept[0]
         self.levels_ = constant + basis @ slopes[own]
         self.intercept_ = float(constant)
         self.coef_ = np.delete(slopes, own)
@@ -132,7 +135,7 @@ class OrdinalClassifier(ClassifierMixin, LevelModel):  # type: ignore[misc]
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, preparation, rows_per_unit, features, \
 numeric, inference, random_state, ledger, progress
-        As in `LogisticRegression`; intervals are for slopes, and for rows that count alike.
+        As in `LogisticRegression`; intervals are for slopes, and for rows of equal weight.
     fit_intercept : bool, default=True
         Must be True.
     classes : array-like, optional
@@ -154,7 +157,7 @@ numeric, inference, random_state, ledger, progress
 
     Notes
     -----
-    **Privacy.** As in `LogisticRegression`. A row counts once, with all of its thresholds together.
+    **Privacy.** As in `LogisticRegression`. All thresholds of a row have a total weight of 1.
 
     The loss is that of each split of the classes by itself. It has the same minimum as the
     likelihood of the proportional-odds model, in the limit of many rows from it, and its slopes
@@ -191,7 +194,7 @@ numeric, inference, random_state, ledger, progress
         declared = self._declared_classes()
         if self.inference and not (groups is None and sample_weight is None):
             raise NotSupported(
-                "intervals of ordered classes are for independent rows that count alike. Leave "
+                "intervals of ordered classes are for independent rows of equal weight. Leave "
                 "inference=False, or groups and sample_weight out."
             )
         X, target = self._read(X, y, settings, numbers=False)
@@ -201,7 +204,8 @@ numeric, inference, random_state, ledger, progress
         if declared is None:
             classes, codes = LinearClassifier._labels_of(target)
         else:
-            classes, codes = declared, label_codes(target, declared)
+            classes = declared
+            codes = label_codes(target, declared)
         splits = len(classes) - 1
         if splits > MOST_LEVELS:
             raise ValueError(
@@ -314,7 +318,7 @@ class PersonPeriods(NamedTuple):
 
         Period t is from ``ends[t - 1]``, which it leaves out, to ``ends[t]``. A person with an
         event is at risk up to its period, one without it in all periods that ended by then. What
-        happens after the last period is not looked at.
+        happens after the last period is left out.
         """
         time = np.asarray(duration, dtype=np.float64)
         given = np.asarray(event) if event is not None else np.ones(time.size, dtype=bool)
@@ -424,7 +428,8 @@ numeric, inference, random_state, ledger, progress
             raise NotSupported("survival is for tables of this process, not of workers.")
         units = PrivacyUnits.of(X, groups, sample_weight, self.rows_per_unit)
         rows = PersonPeriods.of(durations, event, ends)
-        more, times = math.exp(self._shift), units.rows_per_unit
+        more = math.exp(self._shift)
+        times = units.rows_per_unit
         one = 1.0 / max(more + ends.size - 1, ends.size)
         nominal = np.where(rows.at_risk, np.where(rows.event, more * one, one), 0.0) / times
         condition = (
@@ -467,7 +472,8 @@ numeric, inference, random_state, ledger, progress
     @by_blocks
     def predict(self, X: Any) -> FloatArray:
         """Return the expected time without the event, up to the end of the last period."""
-        survival, ends = self.predict_survival(X), self._ends()
+        survival = self.predict_survival(X)
+        ends = self._ends()
         before = np.hstack([np.ones((len(survival), 1)), survival[:, :-1]])
         start = np.concatenate([[min(0.0, float(ends[0]))], ends[:-1]])
         return np.asarray((before + survival) / 2 @ (ends - start))

@@ -212,14 +212,16 @@ def choose(settings: Settings, inputs: Inputs) -> Method:
             regression=settings.loss.task == "regression",
         )
     steps = settings.steps if made.bounds is None else (made.bounds, *settings.steps)
-    method, rate = settings.method, 1.0
+    method = settings.method
+    rate = 1.0
     if method is None:
         steps, solver, rate = _by_rule(settings, inputs, made, steps)
         method = Method.divided(settings.budget, check_steps(steps, settings.data_norm), solver)
     elif made.bounds is not None:
         steps = check_steps(steps, settings.data_norm)
         method = Method.divided(settings.budget, steps, method.solver)
-    solver, balance = method.solver, None
+    solver = method.solver
+    balance = None
     if inputs.uneven:
         units.check_solver(solver, weighted=inputs.by_class is not None)
         balanced = inputs.by_class is not None and inputs.by_class.values is None
@@ -242,14 +244,17 @@ def _by_rule(
     settings: Settings, inputs: Inputs, made: feature_rule.FeatureChoice, given: tuple[Step, ...]
 ) -> auto.Choice:
     """Choose steps and solver by the rule of ``solver="auto"``, adapted for inference."""
-    n_rows, budget, by_row = inputs.units.size, settings.budget, inputs.units.unit == "row"
+    n_rows = inputs.units.size
+    budget = settings.budget
+    by_row = inputs.units.unit == "row"
     problem = settings.problem(n_rows, made.width, settings.data_norm)
     choice = _rule(problem, budget, given, made.known, by_row and not settings.inference)
     if not settings.inference:
         return choice
     steps = whitened(choice.steps, n_rows, made.width, budget)
     error = expected_error(n_rows, problem.n_parameters, budget)
-    solver, rate = pilot(choice.solver, settings.loss, error), choice.rate
+    solver = pilot(choice.solver, settings.loss, error)
+    rate = choice.rate
     alone = by_row and not inputs.uneven and len(inputs.rules) == 1
     if alone and not settings.loss.curves_unevenly:
         rate = sample_rate(steps, n_rows, problem.n_parameters, budget)

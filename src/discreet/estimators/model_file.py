@@ -102,11 +102,13 @@ def save(model: Model | Pipeline, path: str | os.PathLike[str] | TextIO) -> None
     not hold rows, the trace, seeds, ledgers or callbacks. A model that is not private is saved with
     a warning in the file. If a ledger counted the fit, the file's SHA-256 is noted there.
     """
-    table, estimator = None, model
+    table = None
+    estimator = model
     if isinstance(model, Pipeline):
         if not model.steps:
             raise TypeError("this pipeline is empty; there is nothing to save.")
-        table, estimator = _table(model), model.steps[-1][1]
+        table = _table(model)
+        estimator = model.steps[-1][1]
     kind = type(estimator).__name__
     if KINDS.get(kind) is not type(estimator):
         raise TypeError(
@@ -241,7 +243,8 @@ def _settings(estimator: PrivateLinearModel) -> dict[str, Any]:
     """Return the parameters of an estimator that belong to the model."""
     given = estimator.get_params(deep=False)
     settings = {name: given[name] for name in sorted(given) if name not in NOT_SAVED}
-    solver, steps = settings["solver"], settings["preparation"]
+    solver = settings["solver"]
+    steps = settings["preparation"]
     settings["solver"] = solver if isinstance(solver, str) else _stored(solver)
     for name in ("numeric", "class_weight"):  # keys of JSON objects are texts
         if isinstance(settings.get(name), Mapping):

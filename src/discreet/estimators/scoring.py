@@ -121,7 +121,7 @@ def score_classifier(
     All labels in y must be in ``model.classes_``; others are refused before anything is spent. Of
     the budget ε is spent, δ is not used; without one the scores are exact and not private.
     ``ledger`` counts what is spent. ``groups`` says whose
-    row each row is: then each person counts once, and the guarantee is for people.
+    row each row is: then each person has a total weight of 1, and the guarantee is for people.
 
     Notes
     -----
@@ -228,7 +228,7 @@ def score_regressor(
     *Privacy.* In units of the bounds' width each person (without groups, row) adds at most 1 to the
     sum of absolute errors and at most 1 to that of squares, under either relation, so the L1
     sensitivity of both is 2. Each row's terms are rounded down to a grid and added as integers: the
-    sums have no rounding error. An error that is not a number counts as the whole width.
+    sums have no rounding error. An error that is not a number is taken as the whole width.
     """
     low = number("low of bounds", bounds[0])
     high = number("high of bounds", bounds[1], above=low)
@@ -252,7 +252,8 @@ def score_regressor(
 class _Scored:
     """Units whose rows are scored, the weight of each row, and the session of one release.
 
-    Without weights every row counts 1; without a session nothing is released, and all is exact.
+    Without weights every row has the weight 1. Without a session nothing is released, and all
+    numbers are exact.
     """
 
     size: int

@@ -121,10 +121,14 @@ class Bar:
     def __init__(
         self, title: str, n_models: int, prepared: float, stream: TextIO | None = None
     ) -> None:
-        self.title, self.n_models, self.prepared = title, n_models, prepared
-        self.share, self.iterations = 0.0, 0
+        self.title = title
+        self.n_models = n_models
+        self.prepared = prepared
+        self.share = 0.0
+        self.iterations = 0
         self._stream = sys.stderr if stream is None else stream
-        self._start, self._shown = time.monotonic(), -math.inf
+        self._start = time.monotonic()
+        self._shown = -math.inf
         self._display = _notebook_display()
         self._handle: Any = None
         self._live = self._display is not None or self._stream.isatty()

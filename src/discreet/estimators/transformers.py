@@ -208,7 +208,7 @@ class PrivateScaler(_ColumnTransformer):
     relation : {"add_remove", "replace_one"}, default="add_remove"
         Neighbouring data sets: one row added or removed, or one row replaced.
     bounds : pair of numbers, or one pair per column, optional
-        Public bounds of the columns. Values beyond count as the bounds in fit. Chosen privately,
+        Public bounds of the columns. Values beyond are clipped to them in fit. Chosen privately,
         with half of the budget, if not given.
     random_state : int or RandomState, optional
         For tests only: fixes the noise, so the fit is not private.
@@ -257,7 +257,7 @@ class PrivateScaler(_ColumnTransformer):
     )
 
     def transform(self, X: Any) -> FloatArray:
-        """Return ``(X - mean_) / scale_``, as far as asked for."""
+        """Return ``(X - mean_) / scale_``, each as asked for."""
         check_is_fitted(self, "scale_")
         X = self._read(X, reset=False)
         centred = X - self.mean_ if self.with_mean else np.array(X, dtype=np.float64)
@@ -276,9 +276,11 @@ class PrivateScaler(_ColumnTransformer):
         """Compute means and scales; a variance is at least its noise."""
         first, second = noisy.values.reshape(2, -1) / n_units
         mean = np.clip(first, -1.0, 1.0)
-        half, centre = np.diff(bounds, axis=1)[:, 0] / 2, bounds.mean(axis=1)
+        half = np.diff(bounds, axis=1)[:, 0] / 2
+        centre = bounds.mean(axis=1)
         variance = np.clip(second - mean**2, noisy.deviation / n_units, 1.0)
-        self.mean_, self.scale_ = centre + half * mean, half * np.sqrt(variance)
+        self.mean_ = centre + half * mean
+        self.scale_ = half * np.sqrt(variance)
 
 
 @familiar
@@ -331,7 +333,8 @@ class PrivateImputer(_ColumnTransformer):
 
     def _learn(self, noisy: NoisySum, bounds: FloatArray, n_units: int) -> None:
         sums, counts = noisy.values.reshape(2, -1)
-        half, centre = np.diff(bounds, axis=1)[:, 0] / 2, bounds.mean(axis=1)
+        half = np.diff(bounds, axis=1)[:, 0] / 2
+        centre = bounds.mean(axis=1)
         least = DETECTED * noisy.deviation
         means = centre + half * np.clip(sums / np.maximum(counts, least), -1.0, 1.0)
         # without values, bounds that were chosen privately mean nothing

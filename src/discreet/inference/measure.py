@@ -31,8 +31,10 @@ SHARE = 0.8
 """Share that ``inference=True`` takes of what preparation and balance leave of the budget."""
 
 MEDIAN_PRECISION = 40.0
+"""Part of the share for a median, of norms or of slopes, is (this/(n·μ))²."""
+
 MEDIAN_SHARES = (0.002, 0.05)
-"""Of the share: what buys the median norm, and that of slopes, is (this/(n·μ))², within limits."""
+"""Smallest and largest part of the share for a median."""
 
 FIRST_SHARE = 0.06
 """Of the share: what buys a Hessian at the fitted weights, where a second one follows anyway."""
@@ -42,26 +44,36 @@ SCORES = (3, 2)
 the estimate, at the same cost each."""
 
 SURE_ERROR = 0.07
-FIRST_SCORE = 0.15
-NEAR = 0.1
-"""If all of the share would buy a Hessian of a smaller error than this, at usual curvature, there
-is one Hessian, at the fitted weights, and one score beside the first, which takes this share of
-what is left. If the first moves the weights by more than this (in units as below), or the Hessian
-has twice the error that it should have, another Hessian and three scores follow."""
+"""If all of the share would buy a Hessian of a smaller error than this, at typical curvature, there
+is one Hessian, at the fitted weights, and one score beside the first."""
 
-FEW_ERROR, SURE_SQUARES = 0.012, 100.0
+FIRST_SCORE = 0.15
+"""Part of what is left that the first score takes then."""
+
+NEAR = 0.1
+"""If the first score moves the weights by more than this (in units of `LONGEST_STEP`), or the
+Hessian has twice the error that it should have, another Hessian and three scores follow."""
+
+FEW_ERROR = 0.012
 """Hessians are those of a sample, if there is one, if all of the share would buy one of a smaller
-error than this: the clip is then 2√p at least. Squared scores are if their noise is below one over
-this, times the squared clip over √p."""
+error than this: the clip is then 2√p at least."""
+
+SURE_SQUARES = 100.0
+"""Squared scores are those of a sample if their noise is below one over this, times the squared
+clip over √p."""
 
 DISPERSION_SHARE = 0.05
+"""Part of the share for the mean squared score, where it is measured."""
+
 DISPERSION_NOISE = 0.06
-"""Of the share: what buys the mean squared score, where the loss does not state it or where its
-expected relative noise is below this."""
+"""It is measured where the loss does not state it, or where its expected relative noise is below
+this."""
 
 HESSIAN_SHARES = (0.08, 0.4)
+"""Smallest and largest part of the share for the second Hessian."""
+
 HESSIAN_ERROR = 0.1
-"""The second Hessian takes what keeps its relative error at this, within these limits."""
+"""Between these limits, the second Hessian has this relative error."""
 
 GUESS_ERROR = 0.35
 """Relative error of a mean squared slope that is guessed from the median slope."""
@@ -87,19 +99,37 @@ HOPELESS_ERROR = 0.6
 """Beyond this expected error nothing is measured: no direction would be determined."""
 
 CLIP_FACTORS = (1.3, 3.0)
+"""Smallest and largest clip of norms over √p."""
+
 CLIP_NOISE = 0.3
-"""Clip of norms over √p: as large as noise below this share of the sampling error allows."""
+"""Between these limits, the noise in a score is this share of its sampling error."""
 
-KEPT_SHARE, KEPT_ERROR = 0.02, 0.2
-KEPT_CLIP, KEPT_QUANTILE, KEPT_ROOM, SHORTEST = 1.3, 0.75, 0.95, 0.2
-"""Rows of a rare category are long in whitened rows, and count little. What buys the second moment
-of rows as they are weighted at this clip over √p, where its relative error is below this. Rows are
-made shorter in directions in which less is kept than in most others, by the root of that, and by
-no more than the last."""
+KEPT_SHARE = 0.02
+"""Part of the share for the second moment of rows as they are clipped. Rows of a rare category are
+long in whitened rows, and clipping leaves little of them."""
 
-RARE, RARE_CLIP = 0.6, 1.9
-"""If rows were made shorter than this, the clip over √p is at least this: noise is less where rows
-are nearly as long as the clip, and few have a rare category."""
+KEPT_ERROR = 0.2
+"""This moment is measured where its relative error would be below this."""
+
+KEPT_CLIP = 1.3
+"""Clip of the norms in this moment, over √p."""
+
+KEPT_QUANTILE = 0.75
+"""Quantile of the moment's eigenvalues that others are compared with."""
+
+KEPT_FACTOR = 0.95
+"""Rows are multiplied by this times the root of an eigenvalue over that quantile, in directions in
+which that is below 1."""
+
+SHORTEST = 0.2
+"""Least factor that rows are multiplied by in a direction."""
+
+RARE = 0.6
+"""Factor of a direction below which rows of a rare category were shortened."""
+
+RARE_CLIP = 1.9
+"""Least clip over √p then: noise is less where rows are nearly as long as the clip, and a rare
+category is in a small share of the rows."""
 
 MEDIAN_OF_NORMAL = 0.6745
 """Median size of a standard normal number."""
@@ -303,7 +333,9 @@ class _Stage:
 
     def run(self, pilot: FloatArray, total: float) -> Evidence:
         """Ask for medians, a first Hessian, corrections, the second Hessian and the last score."""
-        loss, size, mu = self.problem.loss, pilot.size, math.sqrt(total)
+        loss = self.problem.loss
+        size = pilot.size
+        mu = math.sqrt(total)
         median = _within((MEDIAN_PRECISION / (self.few.n_rows * mu)) ** 2, MEDIAN_SHARES)
         choice = ExponentialMechanism.sharing(median * total)
         turned = self._turned(size, total, 1.0 - median, choice)
@@ -358,9 +390,11 @@ class _Stage:
         short = _shortening(self._kept(of, KEPT_SHARE * total)[:n_features, :n_features])
         rows, few = self._both(factor, short)
         matrix[:n_features, :n_features] = factor * short
-        nearest, shortest = CLIP_FACTORS[0], 1.0
+        nearest = CLIP_FACTORS[0]
+        shortest = 1.0
         if (least := float(np.linalg.eigvalsh(short)[0])) < RARE:
-            nearest, shortest = RARE_CLIP, least
+            nearest = RARE_CLIP
+            shortest = least
         shorter = (shortest * CLIP_FACTORS[0] / nearest) ** 2
         return _Turned(rows, few, matrix, factor, nearest, shorter, left - KEPT_SHARE)
 
@@ -413,7 +447,8 @@ class _Stage:
     @staticmethod
     def _kept(of: _Source, total: float) -> FloatArray:
         """Return the noisy second moment of rows as they are weighted, at the smallest clip."""
-        clip, size = KEPT_CLIP * math.sqrt(of.curator.n_parameters), of.curator.n_parameters
+        clip = KEPT_CLIP * math.sqrt(of.curator.n_parameters)
+        size = of.curator.n_parameters
         mechanism = Gaussian.sharing(total)
         noisy = of.curator.ask(CurvatureSum(Squared(), np.zeros(size), clip), mechanism)
         return noisy.matrix() / of.n_rows
@@ -428,7 +463,8 @@ class _Stage:
         self, hessians: _Source, mu: float, left: float, size: int, usual: _Usual
     ) -> tuple[float, float]:
         """Return the share of the last Hessian, and the clip of norms over √p."""
-        changed, n_rows = self.rows.curator.relation.rows_changed, self.rows.n_rows
+        changed = self.rows.curator.relation.rows_changed
+        n_rows = self.rows.n_rows
         error = self._error(hessians, mu, size, usual)
         share = _within((error / HESSIAN_ERROR) ** 2, HESSIAN_SHARES)
         noise = changed * math.sqrt(size) / (usual.slope * math.sqrt(n_rows * (left - share)) * mu)
@@ -440,7 +476,7 @@ def _shortening(kept: FloatArray) -> FloatArray:
     """Return a matrix that makes directions shorter in which little of the rows' moment is kept."""
     values, vectors = np.linalg.eigh(kept)
     most = max(float(np.quantile(values, KEPT_QUANTILE)), 1e-300)
-    shorter = np.clip(KEPT_ROOM * np.sqrt(np.maximum(values / most, 0.0)), SHORTEST, 1.0)
+    shorter = np.clip(KEPT_FACTOR * np.sqrt(np.maximum(values / most, 0.0)), SHORTEST, 1.0)
     return np.asarray((vectors * shorter) @ vectors.T)
 
 
@@ -510,10 +546,12 @@ class _Asked:
     def hessian(self, weights: FloatArray, share: float) -> _Hessian:
         """Return the noisy mean Hessian; that of a sample has its sampling error for noise, too."""
         mechanism = Gaussian.sharing(share * self.total)
-        loss, (curator, n_rows, drawn) = self.scored.curvature, self.hessians
+        loss = self.scored.curvature
+        (curator, n_rows, drawn) = self.hessians
         noisy = curator.ask(CurvatureSum(loss, weights, self.clip), mechanism)
         bound = self.scored.factor * (loss.curvature_bound or 1.0) / n_rows
-        matrix, deviation = bound * noisy.matrix(), bound * noisy.deviation
+        matrix = bound * noisy.matrix()
+        deviation = bound * noisy.deviation
         if drawn:
             mean = float(np.trace(matrix)) / len(matrix)
             deviation = math.hypot(deviation, mean * math.sqrt(2 / n_rows))
@@ -527,7 +565,8 @@ class _Asked:
 
     def squares(self, weights: FloatArray, share: float) -> tuple[float, float]:
         """Return the noisy mean squared norm of scores, and the deviation of its noise."""
-        mechanism, loss = Gaussian.sharing(share * self.total), self.scored.slopes
+        mechanism = Gaussian.sharing(share * self.total)
+        loss = self.scored.slopes
         curator, n_rows, _ = self.squared
         noisy = curator.ask(ScoreSquareSum(loss, weights, self.clip), mechanism)
         bound = (loss.slope_bound * self.clip) ** 2 / n_rows
@@ -551,17 +590,20 @@ class _Walk:
 
     def measure(self, share: float) -> None:
         """Measure the Hessian at the weights."""
-        self.hessian, self.left = self.asked.hessian(self.weights, share), self.left - share
+        self.hessian = self.asked.hessian(self.weights, share)
+        self.left = self.left - share
 
     def step(self, share: float) -> None:
         """Measure a score and go where it leads."""
         score, self.deviation = self.asked.score(self.weights, share)
         self.path.add(self.weights, score)
-        self.weights, self.left = self.path.next(self.hessian), self.left - share
+        self.weights = self.path.next(self.hessian)
+        self.left = self.left - share
 
     def short(self, share: float) -> None:
         """Take two steps, where much is known; more, with another Hessian, if that was too far."""
-        start, steps = self.weights, 1
+        start = self.weights
+        steps = 1
         self.measure(share)
         self.step(FIRST_SCORE * self.left)
         moved = self.path.length(self.weights - start)
@@ -629,12 +671,14 @@ class _Hessian:
         start, score = path.means()
         deviation /= math.sqrt(len(path.points) - 1)
         known = self._known()
-        size, blind = start.size, self.vectors[:, ~known]
+        size = start.size
+        blind = self.vectors[:, ~known]
         if self.error > MOST_NOISE:
             no: FloatArray = np.full((size, size), np.nan)
             last = (blind.T @ turn, no, 1.0, dispersion, _HIDDEN)
             return Evidence(turn @ start, no, no, no, *last)
-        values, vectors = self.values[known], self.vectors[:, known]
+        values = self.values[known]
+        vectors = self.vectors[:, known]
         inverse = 1.0 / values
         values = values + 0.5 * self.deviation**2 * (inverse + inverse.sum())
         step = -vectors @ ((score @ vectors) / values)

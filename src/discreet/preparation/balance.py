@@ -26,10 +26,13 @@ from discreet.validate import FloatArray
 __all__ = ["Balance"]
 
 SHARES = (0.005, 0.05)
+"""Smallest and largest share of the budget for the balance."""
+
 LINEAR_SHARES = (0.02, 0.1)
+"""The same limits for a budget in which ε adds up instead of its square."""
+
 PRECISION = 100.0
-"""Smallest and largest share of the budget for the balance, and of one in which ε adds up instead
-of its square; in between, that at which the noise in a class's frequency is about 0.01."""
+"""Between the limits, the noise in a class's frequency is about one over this."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +52,14 @@ class Balance:
         ``measures`` are those that the models compose in.
         """
         if budget.pure:
-            share, limits = PRECISION / (size * budget.epsilon), LINEAR_SHARES
+            share = PRECISION / (size * budget.epsilon)
+            limits = LINEAR_SHARES
         elif "approximate" in measures:
-            share, limits = PRECISION / (size * budget.to_gdp().mu), LINEAR_SHARES
+            share = PRECISION / (size * budget.to_gdp().mu)
+            limits = LINEAR_SHARES
         else:
-            share, limits = (PRECISION / (size * budget.to_gdp().mu)) ** 2, SHARES
+            share = (PRECISION / (size * budget.to_gdp().mu)) ** 2
+            limits = SHARES
         return cls(min(max(share, limits[0]), limits[1]))
 
     def mechanism(self, measure: Measure, total: Fraction) -> Mechanism:

@@ -264,7 +264,8 @@ class FittedMagnitude(FittedStep):
         """Multiply the columns; X itself if all factors are 1. A sparse table stays sparse."""
         if (self.factors == 1.0).all():
             return X
-        factors, sparse = self.factors.astype(X.dtype), bool(sp.issparse(X))
+        factors = self.factors.astype(X.dtype)
+        sparse = bool(sp.issparse(X))
         with np.errstate(over="ignore"):
             if sparse:
                 data = np.clip(X.data * factors[X.indices], -LARGEST_ENTRY, LARGEST_ENTRY)

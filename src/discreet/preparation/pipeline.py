@@ -67,7 +67,7 @@ def check_steps(preparation: Any, data_norm: float | None) -> tuple[Step, ...]:
         )
     kinds = [step.name for step in steps]
     if any(kinds.count(kind) > MOST.get(kind, 1) for kind in kinds):
-        # Each step stretches what the one before left: many could make a single row overflow.
+        # Each step scales up what the one before left: many could make a single row overflow.
         raise ValueError(
             "preparation must have each kind of step once at most, Spread, Centre and Scale "
             "twice, Magnitude and Largest three times."
@@ -294,7 +294,7 @@ class Prepared:
     start, affine
         Rows of the features before they are scaled down and mapped, and the map to prepared rows,
         with its first clip alone; None if no step mapped any.
-    far
+    inference_norm
         Norm that ``start`` is scaled down to for inference, instead of the map's own.
     mapped
         True if the model sees rows under the map, not a table that was written.
@@ -307,7 +307,7 @@ class Prepared:
     known: RowNorms | None = None
     start: Rows | None = None
     affine: AffineMap | None = None
-    far: float = math.inf
+    inference_norm: float = math.inf
     mapped: bool = False
     sample: Rows | None = None
     size: int = 0
@@ -322,8 +322,8 @@ class Prepared:
         )
         return rows, replace(problem, n_rows=self.size)
 
-    def distant_rows(self, change: Callable[[Rows], Rows]) -> tuple[Rows, Rows | None]:
-        """Return rows under the map, but scaled down far beyond the radius only, for inference.
+    def inference_rows(self, change: Callable[[Rows], Rows]) -> tuple[Rows, Rows | None]:
+        """Return rows under the map for inference, clipped to a much larger norm than the radius.
 
         ``change`` gives rows other targets and weights. The second are those that the preparation
         saw, if it did not see all. Answers about such rows must bound each row's part themselves.
@@ -332,12 +332,12 @@ class Prepared:
         """
         if self.start is None or self.affine is None:
             return change(self.rows), None
-        affine = replace(self.affine, row_norm=self.far)
+        affine = replace(self.affine, row_norm=self.inference_norm)
         public: Any = {"fit_intercept": self.rows.fit_intercept}
-        rows = change(self.start).with_row_norm(self.far).transformed(affine, **public)
+        rows = change(self.start).with_row_norm(self.inference_norm).transformed(affine, **public)
         if self.sample is None:
             return rows, None
-        return rows, self.sample.with_row_norm(self.far).transformed(affine, **public)
+        return rows, self.sample.with_row_norm(self.inference_norm).transformed(affine, **public)
 
 
 def transform(
@@ -390,7 +390,7 @@ def transform(
         known=known,
         start=stage.first.start,
         affine=stage.whole,
-        far=_far(stage.first.affine, fitted),
+        inference_norm=_inference_norm(stage.first.affine, fitted),
         mapped=last.affine is not None,
         sample=sample,
         size=sampling.size or problem.n_rows,
@@ -423,16 +423,18 @@ class Sampling:
         return rows.sample(self.rate, session.curator(rows, noise).generator())
 
 
-FAR = 256.0
+INFERENCE_FACTOR = 256.0
 """Rows that inference reads are scaled down to this many times the radius, not to the radius."""
 
 
-def _far(affine: AffineMap | None, fitted: Sequence[FittedStep]) -> float:
-    """Return the norm that rows are scaled down to for inference: far above that of `Radius`."""
+def _inference_norm(affine: AffineMap | None, fitted: Sequence[FittedStep]) -> float:
+    """Return the norm that rows are scaled down to for inference: much larger than the radius."""
     if affine is None:
         return math.inf
     radii = [step.radius for step in fitted if isinstance(step, FittedRadius)]
-    return min(FAR * affine.row_norm, RADII[1]) if affine.row_norm in radii else affine.row_norm
+    if affine.row_norm not in radii:
+        return affine.row_norm
+    return min(INFERENCE_FACTOR * affine.row_norm, RADII[1])
 
 
 def _applied(step: FittedStep | Written, table: Any) -> Any:

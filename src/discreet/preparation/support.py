@@ -130,7 +130,9 @@ def without_noise(
     An expansion made the last ``made`` features. Nothing changes where neither the preparation nor
     the solver measured second moments, or where the solver does not know the noise in its weights.
     """
-    norms, root, width = prepared.known, solution.free_noise, problem.n_features
+    norms = prepared.known
+    root = solution.free_noise
+    width = problem.n_features
     moment = solution.moment if norms is None or norms.moment is None else norms.moment
     if norms is None or moment is None or root is None or not root.any():
         return solution, np.zeros(width, dtype=bool)

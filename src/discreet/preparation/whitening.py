@@ -97,7 +97,8 @@ class Centre(Step):
         """
         assert norms is not None  # `check_steps` demands a bound before this step
         noisy = curator.ask(RowSum(curator.row_norm), mechanism)
-        mean, deviation = noisy.values / curator.n_rows, noisy.deviation / curator.n_rows
+        mean = noisy.values / curator.n_rows
+        deviation = noisy.deviation / curator.n_rows
         if self.shrink:
             mean = shrunk(mean, deviation)
         left = norms.clip**2 - float(mean @ mean)
@@ -187,10 +188,13 @@ class Scale(Step):
         """Ask for the columns' second moments; rows much longer than the norm are rare then."""
         assert norms is not None  # `check_steps` demands a bound before this step
         noisy = curator.ask(SquareSum(curator.row_norm, self.squares), mechanism)
-        means, deviation = noisy.values / curator.n_rows, noisy.deviation / curator.n_rows
-        likely = expected = plausible(means, deviation, norms)
+        means = noisy.values / curator.n_rows
+        deviation = noisy.deviation / curator.n_rows
+        likely = plausible(means, deviation, norms)
+        expected = likely
         if self.shrink:
-            mean, spread = likely.mean(), float(np.sum(np.square(means - means.mean())))
+            mean = likely.mean()
+            spread = float(np.sum(np.square(means - means.mean())))
             noise = 1 / max(spread / (max(means.size - 1, 1) * deviation**2), 1.0)
             expected = mean + (1 - noise) * (likely - mean)
             likely = mean + (1 - noise**2) * (likely - mean)
@@ -224,8 +228,10 @@ class FittedScale(FittedMoment):
     def apply(self, X: Any, *, in_place: bool = False) -> Any:
         """Multiply the columns; a sparse table stays sparse."""
         if self.clips:
-            X, in_place = clipped(X, self.row_norm, 1.0, in_place), True
-        weights, sparse = self.weights.astype(X.dtype), bool(sp.issparse(X))
+            X = clipped(X, self.row_norm, 1.0, in_place)
+            in_place = True
+        weights = self.weights.astype(X.dtype)
+        sparse = bool(sp.issparse(X))
         if sparse:
             parts = (X.data * weights[X.indices], X.indices, X.indptr)
             return sp.csr_array(parts, shape=X.shape)

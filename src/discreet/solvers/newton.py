@@ -39,8 +39,11 @@ USUAL_NORM = 10 / 3
 TARGET_NORM = 0.6
 """Norm that usual targets are given in the moment, over that of a row with its constant."""
 
-USUAL_VARIANCE, VARIANCE_DEVIATION = 0.06, 0.1
-"""Variance of a target in [-1, 1] that is assumed while noise hides it, and its deviation."""
+USUAL_VARIANCE = 0.06
+"""Variance of a target in [-1, 1] that is assumed while noise exceeds it."""
+
+VARIANCE_DEVIATION = 0.1
+"""Standard deviation of that variance over tables."""
 
 USUAL_MEAN = 0.3
 """Usual size of the mean of a target in [-1, 1]: a noisy mean is shrunk as if it were that."""
@@ -53,13 +56,19 @@ NOISE_SHARES = (0.07, 0.025)
 squared residual, and beyond it while that is less than the square of the second: rows are left as
 they are where that is cheap."""
 
-GROWN, GROWN_NOISE = 2.0, 4.0
-"""A step is taken back if the squared gradient, in units of the curvature, grew by this factor and
-by this many times its noise: then the moment says too little about the curvature."""
+GROWN = 2.0
+"""A step is taken back if the squared gradient, in units of the curvature, grew by this factor:
+then the moment says too little about the curvature."""
 
-CLEAR, LEAST_CURVATURE = 6.0, 0.05
+GROWN_NOISE = 4.0
+"""A step is kept if the squared gradient grew by less than this many times its noise."""
+
+CLEAR = 6.0
 """The change of the gradient along a step corrects the curvature if it is above this many
-deviations of its noise, and above this share of the curvature of the moment."""
+deviations of its noise."""
+
+LEAST_CURVATURE = 0.05
+"""The change must be above this share of the curvature of the moment, too."""
 
 ITERATIONS = (10, 40)
 """Least and most gradients; the least do where the second moment is known well."""
@@ -262,7 +271,8 @@ class Newton(Solver):
         noisy = curator.ask(question, mechanism)
         _, mean, square = noisy.values / problem.n_rows
         deviation = noisy.deviation / problem.n_rows
-        mean, noise = float(mean) / math.sqrt(2.0), deviation / math.sqrt(2.0)
+        mean = float(mean) / math.sqrt(2.0)
+        noise = deviation / math.sqrt(2.0)
         if not problem.fit_intercept:
             mean = 0.0
         mean = float(np.clip(mean, -1.0, 1.0)) * USUAL_MEAN**2 / (USUAL_MEAN**2 + noise**2)
@@ -356,7 +366,8 @@ def _corrected(
     ``noise`` is the deviation in each entry of the change. Unless the change is clear of it, the
     inverse stays as it is.
     """
-    product, found = float(step @ change), inverse @ change
+    product = float(step @ change)
+    found = inverse @ change
     least = LEAST_CURVATURE * float(step @ divisor @ step)
     if product <= max(CLEAR * noise * float(np.linalg.norm(step)), least):
         return inverse
