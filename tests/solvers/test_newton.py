@@ -13,6 +13,7 @@ from discreet import Ledger
 from discreet.core import Account, Budget, Curator, Gaussian, NoisySum
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
+from discreet.core.questions import TargetMoment
 from discreet.errors import NotSupported
 from discreet.objectives import L2, Hinge, Huber, Logistic, Problem, Sigmoid, Softmax, Squared
 from discreet.rows import as_rows
@@ -228,6 +229,8 @@ def test_noise_alone_does_not_make_the_spread_collapse(deviation, mean):
             self.square = variance + mean**2
 
         def ask(self, question, mechanism):
+            assert isinstance(question, TargetMoment)
+            assert not question.features
             means = np.array([1.0, math.sqrt(2.0) * mean, self.square])
             return NoisySum(100 * means, 100 * deviation, mechanism)
 

@@ -25,11 +25,11 @@ from sklearn.utils import check_array, check_random_state, column_or_1d
 from discreet.accounting import conversions
 from discreet.core import Account, Budget, Gaussian, Guarantee, Relation
 from discreet.core.bits import Bits, SeededBits, SystemBits, uniform_index
-from discreet.core.guarantee import Use
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyError, PrivacyLeakWarning
 from discreet.estimators.engine import FITS
 from discreet.estimators.scoring import score_classifier
+from discreet.guarantee_file import Use
 from discreet.ledger import Dataset, check_dataset
 from discreet.log import note, unlogged
 from discreet.rows import Units
