@@ -24,7 +24,6 @@ from discreet import (
 from discreet.accounting.composition import delta_with_gaussian, divide
 from discreet.core import Budget, Gaussian, L2Norm
 from discreet.core.bits import SeededBits
-from discreet.core.noise import Noise
 from discreet.core.questions import (
     CurvatureSum,
     ExponentCounts,
@@ -583,13 +582,13 @@ def test_totals_of_classes_stay_between_their_bounds_whatever_the_noise(kind):
     balance = Balance(0.1)
     for seed in range(30):
         budget = Budget(0.05, 1e-6 if kind is Gaussian else 0.0, "replace_one")
-        session = Session(budget)
+        session = Session(budget, bits=SeededBits(seed))
         division = divide(budget, [(balance.name, balance.share)], ["gdp"])
         session.account.reserve(division)
         mechanism = balance.mechanism(division.measure, division.total)
         assert isinstance(mechanism, kind)
-        noise = Noise(SeededBits(seed))
-        found.append(balance.measure(rows, 3, session, 0, mechanism, noise))
+        [stream] = session.streams(1)
+        found.append(balance.measure(rows, 3, session, 0, mechanism, stream))
     found = np.array(found)
     assert found.min() == math.sqrt(n)
     assert found.max() == n

@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import Curator, Guarantee
-from discreet.core.noise import Noise
-from discreet.core.session import Session, bits_of
+from discreet.core.session import Session, Stream, bits_of
 from discreet.errors import NotSupported
 from discreet.estimators import familiar
 from discreet.estimators.method import Method, Settings, choose
@@ -80,7 +79,7 @@ class Run:
     session: Session
     earlier_fits: int
     outside: tuple[str, ...]
-    noises: Sequence[Noise]
+    streams: Sequence[Stream]
     bar: Bar | None
 
     def watch(self, model: int) -> Callable[[Progress], None] | None:
@@ -181,7 +180,7 @@ def begin(settings: Settings, method: Method, inputs: Inputs) -> Run:
         session=session,
         earlier_fits=earlier_fits,
         outside=outside,
-        noises=session.streams(len(method.mechanisms)),
+        streams=session.streams(len(method.mechanisms)),
         bar=bar,
     )
 
@@ -212,7 +211,7 @@ def prepare(run: Run) -> tuple[Prepared, Problem]:
         run.session.account.reserve(method.division)
     targets = None if inputs.y is None else inputs.rules[0](inputs.y)
     make = partial(inputs.units.rows, targets=targets)
-    prepared = pipeline.transform(recipe, inputs.X, make, run.session, run.noises, problem)
+    prepared = pipeline.transform(recipe, inputs.X, make, run.session, run.streams, problem)
     return _weighed(run, prepared) if inputs.uneven else (prepared, problem)
 
 
@@ -231,7 +230,7 @@ def _weighed(run: Run, prepared: Prepared) -> tuple[Prepared, Problem]:
         coded = units.weigh(rows).with_targets(codes)
         mechanism: Any = method.mechanisms[part]
         totals = method.balance.measure(
-            coded, count, run.session, part, mechanism, run.noises[part]
+            coded, count, run.session, part, mechanism, run.streams[part]
         )
     elif not method.solver.private:
         totals = units.totals(codes, count)
@@ -259,10 +258,10 @@ def train(run: Run, prepared: Prepared, problem: Problem) -> Fitted:
     solutions: list[Solution] = []
     evidence: list[Evidence] = []
     dropped = []
-    for model, noise in enumerate(run.session.streams(n_models)):
+    for model, stream in enumerate(run.session.streams(n_models)):
         # targets are made when needed: those of many classes would outgrow a narrow table
         part = inputs.labelled(rows, model)
-        curator = run.session.curator(part, noise, Fraction(1, n_models), size)
+        curator = run.session.curator(part, stream, Fraction(1, n_models), size)
         solution = method.solver.solve(solved, curator, plan, run.watch(model))
         if opened:
             about: Any = {"weighted": weighted, "mapped": prepared.mapped}
@@ -298,7 +297,7 @@ def _open_inference(run: Run, prepared: Prepared) -> list[tuple[Curator, Curator
         rows, sample = prepared.inference_rows(change)
         if sample is not None:
             sample = inputs.labelled(sample, model)
-        curator = run.session.curator(rows, run.noises[first + model])
+        curator = run.session.curator(rows, run.streams[first + model])
         _, total = curator.open_reserved(first + model)
         drawn = None if sample is None else curator.on_sample(sample, prepared.size)
         opened.append((curator, drawn, float(total)))
@@ -371,25 +370,8 @@ def state(run: Run, fitted: Fitted) -> Statement:
         public += inputs.by_class.public
     if method.expansion is not None:
         public += ("the features: their columns, public bounds and number",)
-    conditions: tuple[str, ...] = ()
-    if method.balance is not None:
-        conditions += (method.balance.condition,)
-    if method.division is not None:
-        conditions += (*(step.condition for step in fitted.preparation), DIVIDED)
-    if method.inference:
-        conditions += (method.inference[0].condition,)
-    conditions += fitted.solution.conditions
-    if inputs.y is None:
-        conditions += (WORKERS.format(inputs.X.place),)
-    if units.unit != "row" or units.condition:
-        conditions = units.stated(conditions)
-    if run.plan.spends.epsilon > method.models.epsilon:
-        conditions += (
-            f"ε = {method.models.epsilon:g} was asked for, but the published constants give "
-            "less privacy than that (unsafe=True)",
-        )
     guarantee = run.session.account.guarantee(
-        conditions=conditions,
+        conditions=_conditions(run, fitted),
         public=public,
         secure=run.session.secure,
         earlier_fits=run.earlier_fits,
@@ -402,3 +384,27 @@ def state(run: Run, fitted: Fitted) -> Statement:
         else getattr(run.session.account.charge, "entry", None)
     )
     return Statement(guarantee, entry)
+
+
+def _conditions(run: Run, fitted: Fitted) -> tuple[str, ...]:
+    """Return what the privacy of a fit rests on, part by part."""
+    method = run.method
+    units = run.inputs.units
+    conditions: tuple[str, ...] = ()
+    if method.balance is not None:
+        conditions += (method.balance.condition,)
+    if method.division is not None:
+        conditions += (*(step.condition for step in fitted.preparation), DIVIDED)
+    if method.inference:
+        conditions += (method.inference[0].condition,)
+    conditions += fitted.solution.conditions
+    if run.inputs.y is None:
+        conditions += (WORKERS.format(run.inputs.X.place),)
+    if units.unit != "row" or units.condition:
+        conditions = units.stated(conditions)
+    if run.plan.spends.epsilon > method.models.epsilon:
+        conditions += (
+            f"ε = {method.models.epsilon:g} was asked for, but the published constants give "
+            "less privacy than that (unsafe=True)",
+        )
+    return conditions

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.core import Budget, Guarantee, Laplace
+from discreet.core.noise import Noise
 from discreet.core.session import Session
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.classifiers import LinearClassifier, label_codes
@@ -292,7 +293,7 @@ class _Scored:
         if self.session is None:
             return values, None
         account = self.session.account
-        [noise] = self.session.streams(1)
+        noise = Noise(self.session.bits)
         noisy, _ = Laplace(account.budget.epsilon).release(
             values, sensitivity=sensitivity, magnitude=float(max(self.size, 1)), noise=noise
         )

@@ -157,12 +157,12 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         pairs = []
         targets = np.zeros(X.shape[0])
         measure = _measure(session.account.budget)
-        for column, noise in enumerate(session.streams(X.shape[1])):
+        for column, stream in enumerate(session.streams(X.shape[1])):
             values = np.asarray(X[:, column], dtype=np.float64)
             present = ~np.isnan(values)
             own = np.where(present, values, 0.0)[:, None]
             rows = units.rows(own, targets, factors=present)
-            curator = session.curator(rows, noise, share / X.shape[1])
+            curator = session.curator(rows, stream, share / X.shape[1])
             mechanism: Any = Bounds((0,)).mechanism(measure, Fraction(curator.open(measure)))
             pairs.append(curator.ask(ColumnBounds(0, COVERAGE), mechanism))
         return np.array(pairs)

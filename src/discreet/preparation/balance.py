@@ -15,9 +15,8 @@ import numpy as np
 
 from discreet.accounting.budget import Budget, Measure
 from discreet.core import Gaussian, L2Norm
-from discreet.core.noise import Noise
 from discreet.core.questions import ClassCounts
-from discreet.core.session import Session
+from discreet.core.session import Session, Stream
 from discreet.preparation.steps import Mechanism
 from discreet.preparation.whitening import Centre
 from discreet.rows import Rows
@@ -81,10 +80,10 @@ class Balance:
         session: Session,
         part: int,
         mechanism: Gaussian | L2Norm,
-        noise: Noise,
+        stream: Stream,
     ) -> FloatArray:
         """Release the total weight of the rows of each class, whose codes are the targets."""
-        curator = session.curator(rows, noise)
+        curator = session.curator(rows, stream)
         curator.open_reserved(part)
         noisy = curator.ask(ClassCounts(n_classes), mechanism)
         least = max(1.0, math.sqrt(curator.n_rows))

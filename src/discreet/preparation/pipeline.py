@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from discreet.core.noise import Noise
-from discreet.core.session import Session
+from discreet.core.session import Session, Stream
 from discreet.engines import BlockTable
 from discreet.errors import NotSupported
 from discreet.objectives import Problem
@@ -345,7 +344,7 @@ def transform(
     X: Any,
     make: Callable[..., Rows],
     session: Session,
-    noises: Sequence[Noise],
+    streams: Sequence[Stream],
     problem: Problem,
 ) -> Prepared:
     """Run the steps, each on what the one before made of X; return rows and what was released.
@@ -373,8 +372,8 @@ def transform(
             stage = stage.written()
         rows = stage.rows(row_norm=known.clip if known and step.bounded else None)
         if not isinstance(step, Bounds):
-            rows = sampling.of(rows, session, noises[part])
-        curator = session.curator(rows, noises[part], n_rows=sampling.size)
+            rows = sampling.of(rows, session, streams[part])
+        curator = session.curator(rows, streams[part], n_rows=sampling.size)
         curator.open_reserved(part)
         released, known = step.fit(curator, recipe.mechanisms[part], known)
         fitted.append(released)
@@ -409,7 +408,7 @@ class Sampling:
     every: Rows | None = None
     size: int | None = None
 
-    def of(self, rows: Rows, session: Session, noise: Noise) -> Rows:
+    def of(self, rows: Rows, session: Session, stream: Stream) -> Rows:
         """Return a sample of the rows, if there is to be one; rows of later steps are of it.
 
         Rows that are not units themselves are never sampled.
@@ -420,7 +419,7 @@ class Sampling:
             return rows
         self.every = rows
         self.size = round(self.rate * rows.public_size)
-        return rows.sample(self.rate, session.curator(rows, noise).generator())
+        return rows.sample(self.rate, session.curator(rows, stream).generator())
 
 
 INFERENCE_FACTOR = 256.0
