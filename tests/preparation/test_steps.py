@@ -25,7 +25,7 @@ from discreet.preparation.pipeline import model_norm
 from discreet.preparation.whitening import column_weights, plausible, shrunk, whitening
 from discreet.solvers.gd import GD
 
-from .prepared import FULL, RAW, TWICE, N, Y, model
+from .prepared import FULL, RAW, TWICE, N, Y, applied, model
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.PrivacyLeakWarning")
 
@@ -163,7 +163,7 @@ def test_whitening_makes_second_moments_alike():
     fitted = model(preparation=[Whiten(0.5)], epsilon=20.0, data_norm=2.0)
     fitted.fit(mixed, np.resize(Y, 20_000))
     (step,) = fitted.preparation_
-    moved = step.apply(mixed)
+    moved = applied(step, mixed)
     moments = moved.T @ moved / len(moved)
     assert np.trace(moments) == pytest.approx(2.0**2, rel=0.1)
     before, after = np.linalg.cond(mixed.T @ mixed), np.linalg.cond(moments)
@@ -215,7 +215,7 @@ def test_centring_subtracts_the_mean_up_to_its_noise():
     # seven deviations of the noise a coordinate: a false alarm in less than 1e-10 of runs
     assert np.abs(step.mean - far.mean(axis=0)).max() <= 7 * step.deviation
     assert step.deviation < 0.2
-    assert np.abs(step.apply(far).mean(axis=0)).max() <= 7 * step.deviation
+    assert np.abs(applied(step, far).mean(axis=0)).max() <= 7 * step.deviation
 
 
 def test_radius_and_scale_leave_a_sparse_table_sparse():
@@ -224,7 +224,7 @@ def test_radius_and_scale_leave_a_sparse_table_sparse():
         fit = model(preparation=steps, epsilon=5.0, data_norm=bound)
         moved, dense = table, table.toarray()
         for step in fit.fit(table, np.resize(Y, 5000)).preparation_:
-            moved, dense = step.apply(moved), step.apply(dense)
+            moved, dense = applied(step, moved), applied(step, dense)
         assert sp.issparse(moved)
         assert moved.nnz == table.nnz
         assert np.allclose(moved.toarray(), dense, rtol=1e-12, atol=0.0)
@@ -242,8 +242,8 @@ def test_scaling_alone_clips_raw_rows_and_brings_them_to_the_norm():
     assert step.clips
     assert step.row_norm == 70.0
     clipped = RAW * np.minimum(1.0, 70.0 / np.linalg.norm(RAW, axis=1))[:, None]
-    assert step.apply(RAW) == pytest.approx(clipped * step.weights, rel=1e-12)
-    assert np.mean(np.sum(step.apply(RAW) ** 2, axis=1)) == pytest.approx(4.0, rel=0.1)
+    assert applied(step, RAW) == pytest.approx(clipped * step.weights, rel=1e-12)
+    assert np.mean(np.sum(applied(step, RAW) ** 2, axis=1)) == pytest.approx(4.0, rel=0.1)
 
 
 def test_a_moved_row_is_a_function_of_that_row():
@@ -253,7 +253,7 @@ def test_a_moved_row_is_a_function_of_that_row():
     for table in (rough, sp.csr_array(rough)):
         whole, turned, alone = table, table[order], table[500:501]
         for step in fitted.preparation_:
-            whole, turned, alone = step.apply(whole), step.apply(turned), step.apply(alone)
+            whole, turned, alone = applied(step, whole), applied(step, turned), applied(step, alone)
         assert np.array_equal(whole[order], turned)
         assert np.array_equal(whole[500:501], alone)
 
@@ -304,13 +304,13 @@ def test_fitted_steps_are_plain_data_and_back():
     for step in fitted.preparation_:
         again = from_dict(json.loads(json.dumps(to_dict(step))), FITTED_STEPS)
         assert type(again) is type(step)
-        assert np.array_equal(again.apply(RAW), step.apply(RAW))
+        assert np.array_equal(applied(again, RAW), applied(step, RAW))
     good = to_dict(fitted.preparation_[1])
     scale = {"step": "scale", "weights": [1.0], "deviation": 1.0, "row_norm": 1.0, "clips": True}
     assert from_dict(scale, FITTED_STEPS).accepts(1)
     for step in model(preparation=(*TWICE, Whiten()), data_norm=None).fit(RAW, Y).preparation_:
         again = from_dict(json.loads(json.dumps(to_dict(step))), FITTED_STEPS)
-        assert np.array_equal(again.apply(RAW), step.apply(RAW))
+        assert np.array_equal(applied(again, RAW), applied(step, RAW))
         assert again.accepts(4)
         assert again.accepts(5) == (step.name in ("radius", "spread"))
         assert again.condition == step.condition
@@ -385,4 +385,4 @@ def test_measuring_first_leaves_the_table_alone_and_sets_the_norm_that_is_clippe
         assert length == min(fitted.preparation_[0].norm, 60.0)
         step, long = fitted.preparation_[1], 1e3 * RAW[:5]
         same = long * (length / np.linalg.norm(long, axis=1, keepdims=True))
-        assert np.allclose(step.apply(long), step.apply(same))
+        assert np.allclose(applied(step, long), applied(step, same))

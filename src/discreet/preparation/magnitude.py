@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
@@ -79,9 +78,6 @@ FALSE_LARGEST = 0.01
 """Largest probability of a false detection in counts of rows by their largest entry. A column that
 is scaled down on a false detection is lost; one that is not detected makes the rows that have it
 unusable."""
-
-LARGEST_ENTRY = 1e30
-"""Entries are cut to it, so that they stay finite in single precision."""
 
 
 @dataclass(frozen=True)
@@ -259,19 +255,6 @@ class FittedMagnitude(FittedStep):
         if math.isinf(start.row_norm) and start.starts(start) and (self.factors != 1.0).any():
             return AffineMap.in_units(start.units * self.factors)
         return start.scaled(self.factors)
-
-    def apply(self, X: Any, *, in_place: bool = False) -> Any:
-        """Multiply the columns; X itself if all factors are 1. A sparse table stays sparse."""
-        if (self.factors == 1.0).all():
-            return X
-        factors = self.factors.astype(X.dtype)
-        sparse = bool(sp.issparse(X))
-        with np.errstate(over="ignore"):
-            if sparse:
-                data = np.clip(X.data * factors[X.indices], -LARGEST_ENTRY, LARGEST_ENTRY)
-                return sp.csr_array((data, X.indices, X.indptr), shape=X.shape)
-            out = np.multiply(X, factors, out=X if in_place else None, order="C")
-        return np.clip(out, -LARGEST_ENTRY, LARGEST_ENTRY, out=out)
 
 
 def exponents(

@@ -274,7 +274,7 @@ class Written:
 
     affine: AffineMap
 
-    def apply(self, X: Any, *, in_place: bool = False) -> Any:
+    def apply(self, X: Any) -> Any:
         """Return the mapped rows: CSR if X is sparse and no entry of 0 changes, else dense."""
         rows = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False)
         rows = rows.with_units(self.affine.units) if self.affine.units.ndim else rows
@@ -436,7 +436,7 @@ def _inference_norm(affine: AffineMap | None, fitted: Sequence[FittedStep]) -> f
     return min(INFERENCE_FACTOR * affine.row_norm, RADII[1])
 
 
-def _applied(step: FittedStep | Written, table: Any) -> Any:
+def _applied(step: FittedBounds | Written, table: Any) -> Any:
     """Return the transformed table, wherever it is."""
     return table.applied(step) if isinstance(table, BlockTable) else step.apply(table)
 

@@ -1,8 +1,8 @@
 """Steps that choose among public candidates (`Bounds`, `Radius`, `Spread`), and what a step is.
 
 A `Step` is a setting: its share of the budget and what it asks the curator for. A `FittedStep`
-holds the numbers that were released, and transforms rows by them: what becomes of a row in a fit
-depends on that row and the released numbers.
+holds the numbers that were released, and the affine map that they stand for: what becomes of a row
+in a fit depends on that row and the released numbers.
 
 Proof: docs/proofs/preparation.md.
 """
@@ -24,7 +24,7 @@ from discreet.accounting import conversions
 from discreet.accounting.budget import Measure
 from discreet.core import Curator, ExponentialMechanism, Gaussian, L2Norm
 from discreet.core.questions import ColumnBounds, MedianNorm
-from discreet.rows import AffineMap, as_rows
+from discreet.rows import AffineMap
 from discreet.validate import FloatArray, check_fields, flag, integer, number, positive, vector
 
 Mechanism = ExponentialMechanism | Gaussian | L2Norm
@@ -173,10 +173,6 @@ class FittedStep:
         for name, check in self.checks.items():
             check_fields(self, check, name)
 
-    def apply(self, X: Any, *, in_place: bool = False) -> Any:
-        """Transform the rows of X; ``in_place`` allows a dense X to be overwritten."""
-        raise NotImplementedError
-
     def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap | None:
         """Return the map that does what ``before`` and then this step do, if there is one."""
         return None
@@ -291,11 +287,11 @@ class FittedBounds(FittedStep):
         """Return whether the table has all of the columns."""
         return max(self.columns) < n_features
 
-    def apply(self, X: Any, *, in_place: bool = False) -> Any:
-        """Bring the columns to [0, 1]; a sparse table stays sparse."""
+    def apply(self, X: Any) -> Any:
+        """Return a table with the columns in [0, 1]; a sparse table stays sparse."""
         if sp.issparse(X):
             return self._apply_sparse(X)
-        out = X if in_place else np.array(X, order="C")
+        out = np.array(X, order="C")
         for at, column in enumerate(self.columns):
             out[:, column] = self._scaled(at, X[:, column])
         return out
@@ -391,10 +387,6 @@ class FittedRadius(FittedStep):
             return None
         return replace(start, row_norm=self.radius).scaled(1.0 / self.radius)
 
-    def apply(self, X: Any, *, in_place: bool = False) -> Any:
-        """Bring the rows to norm 1 or less; a sparse table stays sparse."""
-        return clipped(X, self.radius, 1.0 / self.radius, in_place)
-
 
 @dataclass(frozen=True)
 class Spread(Step):
@@ -450,16 +442,6 @@ class FittedSpread(FittedStep):
     def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap | None:
         """Return the map of the steps before."""
         return before
-
-    def apply(self, X: Any, *, in_place: bool = False) -> Any:
-        """Return the rows as they are."""
-        return X
-
-
-def clipped(X: Any, row_norm: float, factor: float, in_place: bool) -> Any:
-    """Return rows clipped to a norm, times a factor; a sparse table stays sparse."""
-    rows = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False, row_norm=row_norm)
-    return rows.scaled(factor, out=X if in_place and not sp.issparse(X) else None)
 
 
 def distinct(columns: Any) -> tuple[int, ...]:

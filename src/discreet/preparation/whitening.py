@@ -16,12 +16,11 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from discreet.core import Curator
 from discreet.core.questions import OuterSum, RowSum, SquareSum
-from discreet.preparation.steps import FittedStep, Known, RowNorms, Step, clipped
-from discreet.rows import AffineMap, as_rows
+from discreet.preparation.steps import FittedStep, Known, RowNorms, Step
+from discreet.rows import AffineMap
 from discreet.solvers.base import nearest
 from discreet.validate import FloatArray, flag, positive, square_matrix, vector
 
@@ -128,16 +127,6 @@ class FittedCentre(FittedMoment):
         "standard deviation {deviation:.4g} and subtracted"
     )
 
-    def apply(self, X: Any, *, in_place: bool = False) -> Any:
-        """Subtract the mean; the result is dense."""
-        if self.clips:
-            rows = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False, row_norm=self.row_norm)
-            return rows.written(self.affine_map(None, X.shape[1]), out=X if in_place else None)
-        sparse = bool(sp.issparse(X))
-        dense = X.toarray() if sparse else X
-        out = dense if in_place or sparse else None
-        return np.subtract(dense, self.mean.astype(X.dtype), out=out, order="C")
-
 
 @dataclass(frozen=True)
 class Scale(Step):
@@ -225,18 +214,6 @@ class FittedScale(FittedMoment):
         "with noise of standard deviation {deviation:.4g} and columns scaled by them"
     )
 
-    def apply(self, X: Any, *, in_place: bool = False) -> Any:
-        """Multiply the columns; a sparse table stays sparse."""
-        if self.clips:
-            X = clipped(X, self.row_norm, 1.0, in_place)
-            in_place = True
-        weights = self.weights.astype(X.dtype)
-        sparse = bool(sp.issparse(X))
-        if sparse:
-            parts = (X.data * weights[X.indices], X.indices, X.indptr)
-            return sp.csr_array(parts, shape=X.shape)
-        return np.multiply(X, weights, out=X if in_place else None, order="C")
-
 
 @dataclass(frozen=True)
 class Whiten(Step):
@@ -292,12 +269,6 @@ class FittedWhiten(FittedMoment):
         "the second moment of the rows, each clipped to norm {row_norm:g}, was released with noise "
         "of standard deviation {deviation:.4g} and rows were whitened by it"
     )
-
-    def apply(self, X: Any, *, in_place: bool = False) -> Any:
-        """Multiply the rows by the matrix; the result is dense."""
-        bound = self.row_norm if self.clips else None
-        rows = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False, row_norm=bound)
-        return rows.written(self.affine_map(None, X.shape[1]), out=X if in_place else None)
 
 
 def shrunk(mean: FloatArray, deviation: float) -> FloatArray:
