@@ -12,9 +12,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from typing import Any
-
-from sklearn.pipeline import Pipeline
 
 from discreet import tables
 from discreet.estimators import (
@@ -29,14 +28,8 @@ from discreet.estimators import (
 from discreet.ledger import Dataset
 from discreet.preparation import Bounds, Radius, Step, check_steps
 from discreet.solvers import resolve
-from discreet.table_model import (
-    FitReport,
-    TableModel,
-    check_threshold,
-    total_spent,
-    with_unit,
-)
-from discreet.tables import Schema, Target
+from discreet.table_model import TableModel, check_threshold, with_unit
+from discreet.tables import Schema, Spent, Target
 from discreet.validate import choice
 
 __all__ = ["CLASSIFIERS", "REGRESSORS", "fit"]
@@ -160,13 +153,14 @@ def fit(
     """
     if engine is not None:
         choice("engine", engine, ("dask",))
-    declared = with_unit(_declared(target, schema), unit)
+    declared = _declared(target, schema, unit)
     if ignore_extra:
         declared = replace(declared, extra="ignore")
     own = declared.target
     if own is None:
         raise ValueError("the schema has no target: name the column to predict, fit('COLUMN', …).")
-    _check_cost(declared, relation)
+    if declared.spent is not None:
+        _check_cost(declared.spent, relation, declared.unit)
     estimator = _estimator(
         own,
         loss,
@@ -174,17 +168,16 @@ def fit(
         epsilon=epsilon,
         delta=delta,
         relation=str(relation),
-        preparation=_steps(declared, preparation),
+        preparation=preparation,
         ledger=ledger,
         **settings,
     )
-    estimator.numeric = declared.numeric
-    if estimator.data_norm is None and _needs_norm(estimator):
-        estimator.data_norm = declared.max_norm
+    _take_from(declared, estimator)
+    if threshold is not None:
+        check_threshold(threshold, estimator, getattr(estimator, "classes", ()))
     if progress is not None:
         estimator.progress = lambda at: progress("fitting", at.spent_share)
     estimator.check_settings()
-    check_threshold(threshold, estimator, getattr(estimator, "classes", ()))
     start = time.perf_counter()
     if engine is None:
         shown = None if progress is None else partial(progress, "reading")
@@ -199,24 +192,13 @@ def fit(
     estimator.progress = None
     if own.is_classification:  # it was fitted to codes, which need far less memory
         estimator.rename_classes(own.labels)
-    report = FitReport(
-        rows=X.shape[0] if declared.unit is None else None,
-        columns=X.shape[1],
-        unit=declared.unit,
-        reading_seconds=begun - start,
-        fitting_seconds=time.perf_counter() - begun,
-        guarantee=estimator.guarantee_,
-        schema_cost=declared.spent,
-        spent=total_spent(estimator.guarantee_, declared),
-        entry=estimator.ledger_entry_,
-        ledger=ledger,
-    )
-    encoder = declared.transformer(dtype="float32")
-    return TableModel(Pipeline([("table", encoder), ("model", estimator)]), threshold, report)
+    return TableModel(estimator, declared, threshold, begun - start, time.perf_counter() - begun)
 
 
-def _declared(target: str | None, schema: Schema | str | os.PathLike[str] | None) -> Schema:
-    """Return the schema of a fit with its target; a path is read."""
+def _declared(
+    target: str | None, schema: Schema | str | os.PathLike[str] | None, unit: str | None
+) -> Schema:
+    """Return the schema of a fit with its target and unit; a path is read."""
     if target is not None and not isinstance(target, str):
         raise TypeError(
             "target must be the name of the column to predict: fit('readmitted', table, …); got "
@@ -230,20 +212,19 @@ def _declared(target: str | None, schema: Schema | str | os.PathLike[str] | None
             "writes one to fill in."
         )
     found = schema if isinstance(schema, Schema) else Schema.read(schema)
-    return found if target is None else found.with_target(target)
+    if target is not None:
+        found = found.with_target(target)
+    return found if unit is None else with_unit(found, unit)
 
 
-def _check_cost(schema: Schema, relation: str) -> None:
+def _check_cost(cost: Spent, relation: str, unit: str | None) -> None:
     """Refuse a schema whose cost cannot be added to that of the fit."""
-    cost = schema.spent
-    if cost is None:
-        return
     if cost.relation != relation:
         raise ValueError(
             f"the schema was estimated under {cost.relation!r}; its guarantee and the model's add "
             f"up only under the same relation. Pass relation='{cost.relation}'."
         )
-    if cost.unit != schema.unit:
+    if cost.unit != unit:
         drafted = "rows" if cost.unit is None else f"people by {cost.unit!r}"
         raise ValueError(
             f"the schema was estimated for {drafted}; its guarantee and the model's add up only "
@@ -251,24 +232,21 @@ def _check_cost(schema: Schema, relation: str) -> None:
         )
 
 
-def _steps(schema: Schema, preparation: Sequence[Step] | None) -> tuple[Step, ...] | None:
-    """Return the steps of a fit: private bounds, where the schema asks for them, and the given."""
-    steps = check_steps(preparation, 1.0)  # whether norms have a bound is checked later
+def _take_from(schema: Schema, estimator: Any) -> None:
+    """Set what the schema states: columns with curves, private bounds, and the norm of a row.
+
+    The norm is taken for solvers that need a bound on it, and for steps that do before any `Radius`
+    has found one.
+    """
+    estimator.numeric = schema.numeric
+    steps = check_steps(estimator.preparation, 1.0)  # that norms have a bound is checked later
     if schema.unbounded:
         steps = (Bounds(columns=schema.unbounded, whole=schema.whole), *steps)
-    return steps or None
-
-
-def _needs_norm(estimator: Any) -> bool:
-    """Return True if the solver, or a step before `Radius`, needs a bound on the norm of a row."""
-    if resolve(estimator.solver).needs_row_bound:
-        return True
-    for step in estimator.preparation or ():
-        if isinstance(step, Radius):
-            return False
-        if step.bounded:
-            return True
-    return False
+    estimator.preparation = steps or None
+    if estimator.data_norm is None:
+        before = takewhile(lambda step: not isinstance(step, Radius), steps)
+        if resolve(estimator.solver).needs_row_bound or any(step.bounded for step in before):
+            estimator.data_norm = schema.max_norm
 
 
 def _estimator(
@@ -285,8 +263,8 @@ def _estimator(
     known = CLASSIFIERS if target.is_classification else REGRESSORS
     chosen = next(iter(known)) if loss is None else loss
     if chosen not in (*CLASSIFIERS, *REGRESSORS):
-        names = ", ".join(map(repr, dict.fromkeys((*CLASSIFIERS, *REGRESSORS))))
-        raise ValueError(f"loss={loss!r} is unknown. Use one of {names}.")
+        names = ", ".join(dict.fromkeys((*CLASSIFIERS, *REGRESSORS)))
+        raise ValueError(f"unknown loss {loss!r}. Known: {names}.")
     if chosen not in known:
         raise ValueError(
             f"loss={loss!r} is not for the target {target.column!r}, which has {kind}. Use one of "
@@ -296,7 +274,9 @@ def _estimator(
         raise ValueError("quantile= is for loss='quantile'.")
     if target.is_classification:
         settings["classes"] = list(range(len(target.labels)))
-        settings["class_weight"] = _by_code(class_weight, target.labels)
+        if isinstance(class_weight, Mapping):
+            class_weight = _by_code(class_weight, target.labels)
+        settings["class_weight"] = class_weight
     elif class_weight is not None:
         raise ValueError("class_weight= is for targets with classes.")
     else:
@@ -304,12 +284,8 @@ def _estimator(
     return known[chosen](**settings)
 
 
-def _by_code(
-    weights: Mapping[str, float] | str | None, labels: tuple[str, ...]
-) -> Mapping[int, float] | str | None:
-    """Return the weights of classes by their codes, "balanced", or None."""
-    if weights is None or isinstance(weights, str):
-        return weights
+def _by_code(weights: Mapping[Any, float], labels: tuple[str, ...]) -> dict[Any, float]:
+    """Return the weights of classes by their codes."""
     unknown = [label for label in weights if label not in labels]
     if unknown:
         raise ValueError(

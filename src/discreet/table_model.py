@@ -25,7 +25,7 @@ from discreet.estimators.classifiers import LogisticRegression
 from discreet.estimators.evaluation import Calibration, confusion_measures, score_two_classes
 from discreet.estimators.scoring import score_classifier, score_regressor
 from discreet.ledger import Dataset
-from discreet.tables import Schema, Spent
+from discreet.tables import Schema
 from discreet.validate import FloatArray, number
 
 if TYPE_CHECKING:
@@ -45,75 +45,21 @@ class FitReport:
 
     Attributes
     ----------
-    rows : int or None
-        Number of rows; None if the unit is a person, whose number of rows is not public.
-    columns : int
-        Number of encoded columns.
-    unit : str or None
-        Column with the id of the person that a row belongs to.
-    reading_seconds, fitting_seconds : float
-        Durations.
-    guarantee : Guarantee
-        The promise of the fit alone.
-    schema_cost : Spent or None
-        Budget that was spent before, on estimating the schema from the same rows.
-    spent : Budget or None
-        Both together; see `TableModel.spent`.
-    entry : int or None
-        Entry of the ledger.
-    ledger : Dataset or None
-        Data set of the ledger; the report shows its state when it is printed.
+    size : str
+        Sentence on the size of the table and the time that reading and fitting took.
+    text : str
+        The guarantee, the entry of the ledger, and the total with the schema's cost.
+    record : mapping
+        The same as data that JSON can hold: rows (None if the unit is a person, whose number of
+        rows is not public), unit, columns, seconds, guarantee, spent_on_schema and ledger.
     """
 
-    rows: int | None
-    columns: int
-    unit: str | None
-    reading_seconds: float
-    fitting_seconds: float
-    guarantee: Guarantee
-    schema_cost: Spent | None = None
-    spent: Budget | None = None
-    entry: int | None = None
-    ledger: Dataset | None = None
-
-    @property
-    def durations(self) -> str:
-        """Sentence on the size of the table and the time that reading and fitting took."""
-        shape = f"{self.rows:,} rows and {self.columns:,} encoded columns"
-        if self.unit is not None:
-            shape = f"the rows of all people, {self.columns:,} encoded columns,"
-        return (
-            f"Read {shape} in {self.reading_seconds:.1f} s; fitted in {self.fitting_seconds:.1f} s."
-        )
+    size: str
+    text: str
+    record: Mapping[str, Any]
 
     def __str__(self) -> str:
-        """State the guarantee, the entry of the ledger, and the total with the schema's cost."""
-        lines = [str(self.guarantee)]
-        if self.ledger is not None:
-            lines.append(f"Entry {self.entry} of the ledger; data set {self.ledger!r}.")
-        cost = self.schema_cost
-        if cost is not None and self.spent is not None:
-            lines.append(
-                f"Estimating the schema from the same rows spent ε = {cost.epsilon:g}, "
-                f"δ = {cost.delta:g} before. Together: ε = {self.spent.epsilon:g}, "
-                f"δ = {self.spent.delta:g}."
-            )
-        return "\n\n".join(lines)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as data that JSON can hold."""
-        charged = None
-        if self.ledger is not None:
-            charged = {"entry": self.entry, **self.ledger.summary()}
-        return {
-            "rows": self.rows,
-            "unit": self.unit,
-            "columns": self.columns,
-            "seconds": round(self.reading_seconds + self.fitting_seconds, 3),
-            "guarantee": self.guarantee.to_dict(),
-            "spent_on_schema": None if self.schema_cost is None else asdict(self.schema_cost),
-            "ledger": charged,
-        }
+        return self.text
 
 
 @dataclass(frozen=True)
@@ -182,13 +128,15 @@ class TableModel:
 
     Parameters
     ----------
-    pipeline : Pipeline
-        A `discreet.tables.TableTransformer` and a fitted estimator of discreet.
+    estimator : estimator
+        A fitted estimator of discreet.
+    schema : Schema
+        Public knowledge about the table, by which rows are encoded.
     threshold : float, optional
         Predict the second of two classes if its probability is above this; by default the class
         of the higher score. A model file does not keep it.
-    report : FitReport, optional
-        Facts about the fit; None for a model that was read from a file.
+    reading_seconds, fitting_seconds : float, optional
+        Durations of the fit, for its report; None for a model that was read from a file.
 
     Notes
     -----
@@ -196,12 +144,11 @@ class TableModel:
     protect it like the row.
     """
 
-    pipeline: Pipeline
+    estimator: Any
+    schema: Schema
     threshold: float | None = None
-    report: FitReport | None = None
-
-    def __post_init__(self) -> None:
-        check_threshold(self.threshold, self.estimator, getattr(self.estimator, "classes_", ()))
+    reading_seconds: float | None = None
+    fitting_seconds: float | None = None
 
     @classmethod
     def load(
@@ -221,24 +168,15 @@ class TableModel:
                 f"{os.fspath(path)} holds a model without a schema, so it cannot read tables. Use "
                 "discreet.load in Python and give it the encoded rows."
             )
+        schema = loaded[0].schema
         if ignore_extra:
-            loaded[0].schema = replace(loaded[0].schema, extra="ignore")
-        return cls(loaded, threshold)
+            schema = replace(schema, extra="ignore")
+        return cls(loaded[-1], schema, threshold)
 
     def save(self, path: str | os.PathLike[str] | TextIO) -> None:
-        """Write a model file, as `discreet.save` does; `discreet.load` reads the pipeline."""
-        model_file.save(self.pipeline, path)
-
-    @property
-    def estimator(self) -> Any:
-        """The fitted estimator."""
-        return self.pipeline.steps[-1][1]
-
-    @property
-    def schema(self) -> Schema:
-        """Public knowledge about the table."""
-        schema: Schema = self.pipeline.steps[0][1].schema
-        return schema
+        """Write a model file; `discreet.load` reads it as a scikit-learn pipeline."""
+        encoder = self.schema.transformer(dtype="float32")
+        model_file.save(Pipeline([("table", encoder), ("model", self.estimator)]), path)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -253,7 +191,58 @@ class TableModel:
         None if the fit promises nothing, or if the schema was estimated under another relation or
         for another unit, so that no sum of both is a guarantee.
         """
-        return total_spent(self.guarantee, self.schema)
+        guarantee: Guarantee = self.estimator.guarantee_
+        cost = self.schema.spent
+        if not guarantee.private:
+            return None
+        if cost is None:
+            return Budget(guarantee.epsilon, guarantee.delta, guarantee.relation)
+        same_unit = (cost.unit is None) == (guarantee.unit == "row")
+        if Relation(cost.relation) is not guarantee.relation or not same_unit:
+            return None
+        return Budget(
+            guarantee.epsilon + cost.epsilon, guarantee.delta + cost.delta, guarantee.relation
+        )
+
+    @property
+    def report(self) -> FitReport:
+        """Public facts about the fit; ``print`` states its guarantee and what is spent."""
+        guarantee: Guarantee = self.estimator.guarantee_
+        columns = self.estimator.n_features_in_
+        rows = guarantee.n_units if self.schema.unit is None else None
+        units = "rows" if self.schema.unit is None else "rows of all people"
+        table = f"the {units}, {columns:,} encoded columns,"
+        if rows is not None:
+            table = f"{rows:,} rows and {columns:,} encoded columns"
+        size = f"Fitted to {table.rstrip(',')}."
+        seconds = None
+        if self.reading_seconds is not None and self.fitting_seconds is not None:
+            seconds = round(self.reading_seconds + self.fitting_seconds, 3)
+            size = f"Read {table} in {self.reading_seconds:.1f} s; fitted in "
+            size += f"{self.fitting_seconds:.1f} s."
+        texts = [str(guarantee)]
+        charged = None
+        if self.estimator.ledger is not None:
+            entry = self.estimator.ledger_entry_
+            charged = {"entry": entry, **self.estimator.ledger.summary()}
+            texts.append(f"Entry {entry} of the ledger; data set {self.estimator.ledger!r}.")
+        cost = self.schema.spent
+        total = self.spent
+        if cost is not None and total is not None:
+            texts.append(
+                f"Estimating the schema from the same rows spent ε = {cost.epsilon:g}, "
+                f"δ = {cost.delta:g} before. Together: ε = {total.epsilon:g}, δ = {total.delta:g}."
+            )
+        record = {
+            "rows": rows,
+            "unit": self.schema.unit,
+            "columns": columns,
+            "seconds": seconds,
+            "guarantee": guarantee.to_dict(),
+            "spent_on_schema": None if cost is None else asdict(cost),
+            "ledger": charged,
+        }
+        return FitReport(size, "\n\n".join(texts), record)
 
     def predict(self, table: Any) -> NDArray[Any]:
         """Return a prediction for each row of a table: labels or numbers.
@@ -293,16 +282,16 @@ class TableModel:
         if probabilities and not hasattr(self.estimator, "predict_proba"):
             kind = type(self.estimator).__name__
             raise ValueError(f"a {kind} has no probabilities; leave out probabilities=True.")
-        encoder = self.pipeline.steps[0][1]
-        form: Any = {"dtype": encoder.dtype, "sparse": encoder.sparse}
-        blocks = self.schema.batches(table, extra=extra, progress=progress, **form)
-        return self._predicted(blocks, probabilities)
+        decided = self.estimator
+        if self.threshold is not None:
+            decided = at_threshold(decided, self.threshold)
+        blocks = self.schema.batches(table, extra=extra, progress=progress)
+        return self._predicted(decided, blocks, probabilities)
 
     def _predicted(
-        self, blocks: Iterator[tables.EncodedBlock], probabilities: bool
+        self, decided: Any, blocks: Iterator[tables.EncodedBlock], probabilities: bool
     ) -> Iterator[PredictedBlock]:
         """Yield predictions; one warning says how many cells of all blocks were averaged."""
-        decided = _at_threshold(self.estimator, self.threshold)
         cells = 0
         for block in blocks:
             cells += averaged.count(self.estimator, block.X)
@@ -354,7 +343,9 @@ class TableModel:
         the same rows. For two classes one noisy histogram of scores gives all measures.
         """
         budget = None if epsilon is None else Budget(epsilon, 0.0, relation)
-        schema = with_unit(self.schema, unit)
+        if self.threshold is not None:
+            check_threshold(self.threshold, self.estimator, getattr(self.estimator, "classes_", ()))
+        schema = self.schema if unit is None else with_unit(self.schema, unit)
         target = schema.target
         if target is None:
             raise ModelFileError(
@@ -429,42 +420,24 @@ class TableModel:
         return card(self.guarantee, model=self.estimator, schema=self.schema, **about)
 
 
-def total_spent(guarantee: Guarantee, schema: Schema) -> Budget | None:
-    """Return the budget of a fit and of estimating its schema together; see `TableModel.spent`."""
-    if not guarantee.private:
-        return None
-    cost = schema.spent
-    if cost is None:
-        return Budget(guarantee.epsilon, guarantee.delta, guarantee.relation)
-    same_unit = (cost.unit is None) == (guarantee.unit == "row")
-    if Relation(cost.relation) is not guarantee.relation or not same_unit:
-        return None
-    return Budget(
-        guarantee.epsilon + cost.epsilon, guarantee.delta + cost.delta, guarantee.relation
-    )
-
-
-def with_unit(schema: Schema, unit: str | None) -> Schema:
-    """Return a schema with another unit, if one is named."""
+def with_unit(schema: Schema, unit: str) -> Schema:
+    """Return a schema with another unit; an error says that the unit is wrong."""
     try:
-        return schema if unit is None else schema.with_unit(unit)
+        return schema.with_unit(unit)
     except ValueError as error:
         raise ValueError(f"unit: {error}") from None
 
 
-def check_threshold(threshold: float | None, estimator: Any, labels: Sequence[Any]) -> None:
+def check_threshold(threshold: float, estimator: Any, labels: Sequence[Any]) -> None:
     """Refuse a threshold that is no probability, and models that have none to compare it with."""
-    if threshold is None:
-        return
     number("threshold", threshold, above=0.0, below=1.0)
     if not isinstance(estimator, LogisticRegression) or len(labels) != 2:
         raise ValueError("threshold= is for logistic models of two classes.")
 
 
-def _at_threshold(estimator: Any, threshold: float | None) -> Any:
+def at_threshold(estimator: Any, threshold: float) -> Any:
     """Return a model that predicts the second class where its probability is above a threshold."""
-    if threshold is None:
-        return estimator
+    check_threshold(threshold, estimator, getattr(estimator, "classes_", ()))
     shifted = copy.copy(estimator)
     shifted.intercept_ = estimator.intercept_ - estimator.link_.score(threshold)
     return shifted
