@@ -10,25 +10,24 @@ Proof: docs/proofs/scoring.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from discreet.core import Account, Budget, Guarantee, Laplace
-from discreet.core.bits import SystemBits
+from discreet.core import Budget, Guarantee, Laplace
 from discreet.core.noise import Noise
+from discreet.core.session import Session
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.classifiers import LinearClassifier, label_codes
-from discreet.estimators.inputs import check_target
 from discreet.estimators.levels import OrdinalClassifier
 from discreet.estimators.regressors import LinearRegressor
 from discreet.ledger import Dataset, check_dataset
 from discreet.log import note
-from discreet.rows import Units
-from discreet.validate import FloatArray, number
+from discreet.rows import Unit, Units
+from discreet.validate import FloatArray, check_target, number
 
 _PUBLIC = (
     "that all rows are valid (they match the schema, known labels)",
@@ -123,7 +122,7 @@ def score_classifier(
     All labels in y must be in ``model.classes_``; others are refused before anything is spent. Of
     the budget ε is spent, δ is not used; without one the scores are exact and not private.
     ``ledger`` counts what is spent. ``groups`` says whose
-    row each row is: then each person counts once, and the guarantee is for people.
+    row each row is: then each person has a total weight of 1, and the guarantee is for people.
 
     Notes
     -----
@@ -230,7 +229,7 @@ def score_regressor(
     *Privacy.* In units of the bounds' width each person (without groups, row) adds at most 1 to the
     sum of absolute errors and at most 1 to that of squares, under either relation, so the L1
     sensitivity of both is 2. Each row's terms are rounded down to a grid and added as integers: the
-    sums have no rounding error. An error that is not a number counts as the whole width.
+    sums have no rounding error. An error that is not a number is taken as the whole width.
     """
     low = number("low of bounds", bounds[0])
     high = number("high of bounds", bounds[1], above=low)
@@ -252,53 +251,57 @@ def score_regressor(
 
 @dataclass(frozen=True, eq=False)
 class _Scored:
-    """Units whose rows are scored, the weight of each row, and the account of one release.
+    """Units whose rows are scored, the weight of each row, and the session of one release.
 
-    Without weights every row counts 1; without an account nothing is released, and all is exact.
+    Without weights every row has the weight 1. Without a session nothing is released, and all
+    numbers are exact.
     """
 
     size: int
     weights: FloatArray | None
-    unit: str
+    unit: Unit
     plural: str
-    account: Account | None
+    session: Session | None
 
     @classmethod
     def of(cls, size: int, groups: Any, budget: Budget | None, ledger: Dataset | None) -> _Scored:
         """Charge the whole budget for one release about ``size`` rows, before one is scored."""
-        weights = None
-        unit, plural, account = "row", "rows", None
+        scored = cls(size, None, "row", "rows", None)
         if groups is not None:
             own = Units.of(groups, size).weights()
-            size, weights, unit, plural = own.size, own.values, "person", "people"
-        if budget is not None:
-            check_dataset(ledger)
-            payer = None if ledger is None else ledger.noting(solver="evaluation")
-            account = Account(budget, payer, unit)
-            account.open("pure").charge(Laplace(budget.epsilon))
-            note("Evaluation: ε = %g, %s, one %s.", budget.epsilon, budget.relation, unit)
-        return cls(size, weights, unit, plural, account)
+            scored = cls(own.size, own.values, "person", "people", None)
+        if budget is None:
+            return scored
+        check_dataset(ledger)
+        payer = None if ledger is None else ledger.noting(solver="evaluation")
+        session = Session(budget, scored.unit, ledger=payer)
+        session.account.open("pure").charge(Laplace(budget.epsilon))
+        note("Evaluation: ε = %g, %s, one %s.", budget.epsilon, budget.relation, scored.unit)
+        return replace(scored, session=session)
 
     @property
     def rows_changed(self) -> float:
         """Return the L1 sensitivity of counts."""
-        return 0.0 if self.account is None else float(self.account.budget.relation.rows_changed)
+        if self.session is None:
+            return 0.0
+        return float(self.session.account.budget.relation.rows_changed)
 
     def release(
         self, values: FloatArray, sensitivity: float
     ) -> tuple[FloatArray, Guarantee | None]:
         """Return the values with the Laplace noise that was charged for, and their guarantee."""
-        if self.account is None:
+        if self.session is None:
             return values, None
-        bits, magnitude = SystemBits(), float(max(self.size, 1))
-        noisy, _ = Laplace(self.account.budget.epsilon).release(
-            values, sensitivity=sensitivity, magnitude=magnitude, noise=Noise(bits)
+        account = self.session.account
+        noise = Noise(self.session.bits)
+        noisy, _ = Laplace(account.budget.epsilon).release(
+            values, sensitivity=sensitivity, magnitude=float(max(self.size, 1)), noise=noise
         )
         counted = f"each {self.unit} counts once, by predictions that depend on single rows alone"
-        return noisy, self.account.guarantee(
+        return noisy, account.guarantee(
             conditions=(counted,),
             public=(f"the number of {self.plural}", *_PUBLIC),
-            secure=bits.secure,
+            secure=self.session.secure,
         )
 
     def counts(self, cells: NDArray[np.intp], size: int) -> FloatArray:

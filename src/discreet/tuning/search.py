@@ -27,7 +27,7 @@ from discreet.core import Account, Budget, Gaussian, Guarantee, Relation
 from discreet.core.bits import Bits, SeededBits, SystemBits, uniform_index
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyError, PrivacyLeakWarning
-from discreet.estimators.base import FITS
+from discreet.estimators.engine import FITS
 from discreet.estimators.scoring import score_classifier
 from discreet.guarantee_file import Use
 from discreet.ledger import Dataset, check_dataset
