@@ -235,3 +235,13 @@ def test_votes_keep_their_promise_exactly(relation):
     won = sum(vote(1, 100, Laplace(epsilon), relation, source) for _ in range(2000))
     chance = float(wins(-1))
     assert abs(won - 2000 * chance) < 5.5 * math.sqrt(2000 * chance * (1 - chance))
+
+
+@pytest.mark.parametrize(("relation", "most"), [("add_remove", 1), ("replace_one", 2)])
+def test_more_changed_counts_than_the_noise_is_for_are_refused(relation, most):
+    mechanism = StabilityHistogram(1.0, 1e-9, relation)
+    counts = np.array([10_000])
+    assert mechanism.release(["a"], counts, noise(0), sensitivity=float(most)).keys() == {"a"}
+    for sensitivity in (most + 1.0, math.nan):
+        with pytest.raises(PrivacyError, match=f"noise is for {most} changed counts"):
+            mechanism.release(["a"], counts, noise(0), sensitivity=sensitivity)

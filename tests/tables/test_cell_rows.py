@@ -128,6 +128,8 @@ def test_one_pass_answers_all_questions():
     watched = ArrowPart.of(pa.Table, part.fields(), stream)
     together = CellRows(Source((watched,)), reading(), None, SeededBits(0))
     assert together.public_size == 0
+    assert together.answer([]) == []
+    assert not passes
     found = together.answer(QUESTIONS)
     assert passes == [["a"]]
     assert together.public_size == len(CELLS) + 4
