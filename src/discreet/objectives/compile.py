@@ -69,7 +69,8 @@ def subroutine(function: Callable[..., Any]) -> Any:
     """Return ``function`` for kernels to call: Python cannot, which makes it quicker to compile."""
     from numba import njit
 
-    return njit(function, no_cpython_wrapper=True, **OPTIONS)
+    options = OPTIONS | {"no_cpython_wrapper": True}
+    return njit(function, **options)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
