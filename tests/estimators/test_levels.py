@@ -13,9 +13,11 @@ from sklearn.preprocessing import FunctionTransformer
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 from discreet import DiscreteTimeSurvival, NotSupported, OrdinalClassifier, load, save
+from discreet.errors import PrivacyError
 from discreet.estimators.levels import PersonPeriods
 from discreet.estimators.scoring import score_classifier
 from discreet.estimators.units import PrivacyUnits
+from discreet.rows import RowWeights
 from discreet.solvers import GD
 
 # Fits that are scored have fixed seeds, which warns.
@@ -105,9 +107,18 @@ def test_a_row_has_the_same_weight_whatever_the_number_of_classes(ordered):
     model = OrdinalClassifier(5.0, classes=range(5), random_state=0).fit(X, y)
     assert model.guarantee_.unit == "row"
     assert any("each row counts as 4" in text for text in model.guarantee_.conditions)
-    people = PrivacyUnits(3).spread(np.repeat(np.arange(3), 4), "")
-    np.testing.assert_array_equal(people.model_weights().values, np.full(12, 0.25))
-    assert people.model_weights().size == 3
+    spread = PrivacyUnits(3).spread(np.repeat(np.arange(3), 4), "")
+    weights = spread.model_weights()
+    np.testing.assert_array_equal(weights.values, np.full(12, 0.25))
+    assert weights.size == 3
+    assert (weights.unit, weights.grouped) == ("row", True)  # a row of the caller's table
+    rows = spread.rows(np.ones((12, 2)), np.ones(12))
+    assert (rows.unit, rows.grouped, rows.public_size) == ("row", True, 3)
+
+
+def test_rows_that_share_a_row_of_the_table_say_which():
+    with pytest.raises(PrivacyError, match="say of which"):
+        RowWeights(np.full(4, 0.25), 2, "row", grouped=True)
 
 
 @pytest.mark.parametrize("rows_per_unit", [None, 3])

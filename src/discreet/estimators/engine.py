@@ -254,7 +254,6 @@ def train(run: Run, prepared: Prepared, problem: Problem) -> Fitted:
     if solved is not run.problem:  # its size was measured, or that of a sample was drawn
         plan = method.solver.plan(solved, method.models, n_models)
     made = 0 if method.expansion is None else method.expansion.count
-    weighted = inputs.uneven or inputs.units.grouped
     solutions: list[Solution] = []
     evidence: list[Evidence] = []
     dropped = []
@@ -264,6 +263,7 @@ def train(run: Run, prepared: Prepared, problem: Problem) -> Fitted:
         curator = run.session.curator(part, stream, Fraction(1, n_models), size)
         solution = method.solver.solve(solved, curator, plan, run.watch(model))
         if opened:
+            weighted = inputs.uneven or inputs.units.grouped
             about: Any = {"weighted": weighted, "mapped": prepared.mapped}
             found = Inference.measure(*opened[model], problem, solution.weights, **about)
             evidence.append(found)

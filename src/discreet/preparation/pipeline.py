@@ -164,15 +164,14 @@ class Recipe:
 
     @property
     def copies(self) -> bool:
-        """True if the prepared rows are written to a table of their own."""
-        return self.writes or self.clips_twice
+        """True if the prepared rows are written to a table of their own.
 
-    @property
-    def clips_twice(self) -> bool:
-        """True if `Radius` comes after a step that maps rows: it clips mapped rows."""
+        They are if the model needs a table, or if `Radius` comes after a step that maps rows: it
+        clips mapped rows.
+        """
         kinds = [type(step) for step in self.steps]
         before = set(kinds[: kinds.index(Radius)]) if Radius in kinds else set()
-        return bool(before - {Bounds, Magnitude, Largest, Spread})
+        return self.writes or bool(before - {Bounds, Magnitude, Largest, Spread})
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,13 +210,18 @@ class Stage:
         """
         if self.affine is None or self.start is None or self.base is None:
             return self.make(self.table, fit_intercept=fit_intercept, row_norm=row_norm)
-        if math.isinf(self.affine.row_norm):
+        if not self.clips:
             return self.start
         return self.base.transformed(self.affine, fit_intercept=fit_intercept, row_norm=row_norm)
 
-    def expanded(self, expansion: Expansion | None, width: int) -> Stage:
+    @property
+    def clips(self) -> bool:
+        """True if rows are clipped and mapped already."""
+        return self.affine is not None and math.isfinite(self.affine.row_norm)
+
+    def expanded(self, expansion: Expansion, width: int) -> Stage:
         """Return the rows of features that an expansion makes of columns; itself if it did."""
-        if expansion is None or self.is_expanded:
+        if self.is_expanded:
             return self
         table = self.table
         if isinstance(table, BlockTable):
@@ -363,26 +367,28 @@ def transform(
     """
     stage = Stage(X, make)
     known = None if recipe.data_norm is None else RowNorms.raw_up_to(recipe.data_norm)
-    sampling = Sampling(1.0 if recipe.copies else recipe.rate)
+    copies = recipe.copies
+    sampling = Sampling(1.0 if copies else recipe.rate)
     fitted: list[FittedStep] = []
     for part, step in enumerate(recipe.steps):
-        if not isinstance(step, Bounds):
+        if recipe.expansion is not None and not isinstance(step, Bounds):
             stage = stage.expanded(recipe.expansion, problem.n_features)
-        if isinstance(step, Radius) and recipe.clips_twice:
+        if isinstance(step, Radius) and stage.clips:
             stage = stage.written()
         rows = stage.rows(row_norm=known.clip if known and step.bounded else None)
-        if not isinstance(step, Bounds):
+        if sampling.rate < 1 and not isinstance(step, Bounds):
             rows = sampling.of(rows, session, streams[part])
         curator = session.curator(rows, streams[part], n_rows=sampling.size)
         curator.open_reserved(part)
         released, known = step.fit(curator, recipe.mechanisms[part], known)
         fitted.append(released)
         stage = stage.then(released, rows)
-    stage = stage.expanded(recipe.expansion, problem.n_features)
+    if recipe.expansion is not None:
+        stage = stage.expanded(recipe.expansion, problem.n_features)
     sample = None if sampling.every is None else stage.start
     if sampling.every is not None and stage.affine is not None:
         stage = stage.over(sampling.every)
-    last = stage.written() if recipe.copies else stage
+    last = stage.written() if copies else stage
     return Prepared(
         rows=last.rows(fit_intercept=problem.fit_intercept, row_norm=problem.row_norm),
         fitted=tuple(fitted),
@@ -413,9 +419,7 @@ class Sampling:
 
         Rows that are not units themselves are never sampled.
         """
-        if self.rate == 1 or self.every is not None:
-            return rows
-        if rows.grouped or rows.n_rows != rows.public_size:
+        if self.every is not None or rows.grouped or rows.n_rows != rows.public_size:
             return rows
         self.every = rows
         self.size = round(self.rate * rows.public_size)
