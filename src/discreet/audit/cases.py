@@ -230,6 +230,31 @@ def attacks_on_estimator(
     The guarantee under attack is its own ``epsilon``, ``delta`` and ``relation``; with ``people``
     it is for one person with all of their rows.
     """
+    _check_audited(estimator)
+    relation = Relation(getattr(estimator, "relation", Relation.REPLACE_ONE))
+    epsilon = estimator.epsilon
+    delta = getattr(estimator, "delta", 0.0)
+    intercept = bool(getattr(estimator, "fit_intercept", False))
+    label = name or type(estimator).__name__
+    given = [] if tables is None else [own(tables, fit_intercept=intercept)]
+    replaced = intercept or compares_rows(estimator) or not all(map(_added, given))
+    if relation is Relation.ADD_REMOVE and replaced:
+        # No row can represent a missing one, and a replaced row is two steps away.
+        apart = "two people apart" if people else "two rows apart"
+        relation = Relation.REPLACE_ONE
+        label = f"{label} ({apart})"
+        epsilon, delta = two_steps(epsilon, delta)
+    found = []
+    for pair in given or _built_in_pairs(estimator, relation, people=people):
+        seeds = None if seed is None else count(seed)
+        draw = _parallel(partial(fits, estimator, pair, seeds), jobs)
+        promise = (epsilon, delta, str(relation))
+        found.append(Attack(label, pair.name, *promise, draw, _projection(pair)))
+    return found
+
+
+def _check_audited(estimator: Any) -> None:
+    """Refuse an estimator that states no guarantee, or whose noise is fixed."""
     if hasattr(estimator, "check_settings"):
         estimator.check_settings()
     if isinstance(estimator, PrivateLinearModel) and estimator.random_state is not None:
@@ -242,32 +267,20 @@ def attacks_on_estimator(
             f"{type(estimator).__name__} has no epsilon, so it states no guarantee. Audit the "
             "private step of a pipeline, or a function with epsilon=… and delta=…."
         )
-    relation = Relation(getattr(estimator, "relation", Relation.REPLACE_ONE))
-    epsilon, delta = estimator.epsilon, getattr(estimator, "delta", 0.0)
+
+
+def _built_in_pairs(estimator: Any, relation: Relation, *, people: bool) -> list[Pair]:
+    """Return the built-in pairs with the estimator's kind of labels and its intercept."""
+    norm = getattr(estimator, "data_norm", None) or LONG
+    targets = isinstance(estimator, RegressorMixin)
+    cases = worst_people if people else worst_cases
+    known = cases(relation, norm=norm, n_units=20, regression=targets, same_height=True)
     intercept = bool(getattr(estimator, "fit_intercept", False))
-    label = name or type(estimator).__name__
-    pairs = [] if tables is None else [own(tables, fit_intercept=intercept)]
-    replaced = intercept or compares_rows(estimator) or not all(map(_added, pairs))
-    if relation is Relation.ADD_REMOVE and replaced:
-        # No row can represent a missing one, and a replaced row is two steps away.
-        apart = "two people apart" if people else "two rows apart"
-        relation, label = Relation.REPLACE_ONE, f"{label} ({apart})"
-        epsilon, delta = two_steps(epsilon, delta)
-    if tables is None:
-        norm = getattr(estimator, "data_norm", None) or LONG
-        targets = isinstance(estimator, RegressorMixin)
-        cases = worst_people if people else worst_cases
-        known = cases(relation, norm=norm, n_units=20, regression=targets, same_height=True)
-        pairs = [pair for pair in known if pair.fit_intercept == intercept]
-        classes = getattr(estimator, "classes", None)
-        if classes is not None:
-            pairs = [_with_labels(pair, np.asarray(classes)[[0, -1]]) for pair in pairs]
-    promise, found = (epsilon, delta, str(relation)), []
-    for pair in pairs:
-        draw = partial(fits, estimator, pair, None if seed is None else count(seed))
-        draw = _parallel(draw, jobs)
-        found.append(Attack(label, pair.name, *promise, draw, _projection(pair)))
-    return found
+    pairs = [pair for pair in known if pair.fit_intercept == intercept]
+    classes = getattr(estimator, "classes", None)
+    if classes is None:
+        return pairs
+    return [_with_labels(pair, np.asarray(classes)[[0, -1]]) for pair in pairs]
 
 
 def _with_labels(pair: Pair, ends: Any) -> Pair:

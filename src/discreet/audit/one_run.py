@@ -133,19 +133,11 @@ def audit_one_run(
     number("confidence", confidence, least=0.5, below=1.0)
     canaries = integer("canaries", canaries, least=10)
     begun = time.perf_counter()
-    if guesses is not None:
-        numbers, each = [integer("guesses", guesses, most=canaries)], confidence
-    else:  # guessing all is best against too little noise
-        each = 1 - (1 - confidence) / 2
-        numbers = [canaries, stats.usual_guesses(canaries, epsilon, delta, each)]
+    numbers, each = _numbers_guessed(canaries, guesses, (epsilon, delta), confidence)
     bits: Bits = SystemBits() if seed is None else SeededBits(seed)
     coins = (bits.words(canaries) >> np.uint64(63)).astype(bool)
     rows = sparse.csr_matrix(X, dtype=np.float64)
-    if norm is None:
-        norm = getattr(estimator, "data_norm", None)
-    if norm is None:
-        norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)))
-        norm = max(LEAST_NORM, 2 * float(np.median(norms))) if norms.size else LEAST_NORM
+    norm = _norm_of_canaries(estimator, rows) if norm is None else norm
     replace = relation == "replace_one"
     model, labels, signs = _ready(estimator, np.asarray(y), canaries, replace=replace)
     present = np.ones(canaries) if replace else coins.astype(np.float64)
@@ -163,12 +155,9 @@ def audit_one_run(
     hits = (np.count_nonzero(scores[coins] > 0), np.count_nonzero(scores[~coins] > 0))
     ones = np.count_nonzero(coins)
     mu = float(stats.mu_bound(*hits, ones, canaries - ones, alpha=1 - confidence))
-    name, solver = type(estimator).__name__, getattr(estimator, "solver", None)
-    if solver is not None:
-        name += f", {getattr(solver, 'name', solver)}"
     other = "with the lowest or the highest label" if replace else "or a row of zeros"
     return OneRunAudit(
-        subject=name,
+        subject=_subject(estimator),
         pair=f"each canary {other}",
         statistic="the weight of each canary's own column",
         epsilon=epsilon,
@@ -186,6 +175,33 @@ def audit_one_run(
         guesses=guessed,
         correct=correct,
     )
+
+
+def _subject(estimator: Any) -> str:
+    """Return the name of the estimator, with that of its solver if it has one."""
+    name = type(estimator).__name__
+    solver = getattr(estimator, "solver", None)
+    return name if solver is None else f"{name}, {getattr(solver, 'name', solver)}"
+
+
+def _numbers_guessed(
+    canaries: int, guesses: int | None, promise: tuple[float, float], confidence: float
+) -> tuple[list[int], float]:
+    """Return the numbers of canaries that are guessed, and the confidence of each bound."""
+    if guesses is not None:
+        return [integer("guesses", guesses, most=canaries)], confidence
+    each = 1 - (1 - confidence) / 2
+    # To guess all of them is best against too little noise.
+    return [canaries, stats.planned_guesses(canaries, *promise, each)], each
+
+
+def _norm_of_canaries(estimator: Any, rows: Any) -> float:
+    """Return the default norm of a canary, by the estimator's bound or the norms of the rows."""
+    declared = getattr(estimator, "data_norm", None)
+    if declared is not None:
+        return float(declared)
+    norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)))
+    return max(LEAST_NORM, 2 * float(np.median(norms))) if norms.size else LEAST_NORM
 
 
 def _promise(

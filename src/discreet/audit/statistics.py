@@ -275,7 +275,7 @@ def one_run_bound(
     return np.where(kept(nothing), 0.0, low)
 
 
-def usual_guesses(canaries: int, epsilon: float, delta: float, confidence: float) -> int:
+def planned_guesses(canaries: int, epsilon: float, delta: float, confidence: float) -> int:
     """Return the number of guesses that certifies most at `SHARP` times the stated ε."""
     numbers = _numbers(canaries)
     seen = _unlucky(canaries, numbers, SHARP * epsilon, delta)

@@ -16,7 +16,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from discreet.objectives.compile import kernel
+from discreet.objectives.compile import inlined, kernel
 from discreet.objectives.families import SMOOTHING
 
 LOGISTIC, HINGE, HUBER_HINGE, HUBER, SQUARED, SIGMOID = range(1, 7)
@@ -114,43 +114,56 @@ def _beyond(limit, margin, target):
     return above or below
 
 
-@kernel
-def loss(code, parameter, margin, target):
-    """Return φ(margin, target)."""
+@inlined
+def _label_loss(code, parameter, z):
+    """Return φ of a classification loss, by the product z of target and margin."""
     if code == LOGISTIC:
-        return softplus(-target * margin)
-    if code == HINGE:
-        s = 1.0 - target * margin
-        return 0.0 if s <= 0.0 else s
-    if code == HUBER_HINGE:
-        s = 1.0 - target * margin
-        near = parameter if s > parameter else s
-        near = -parameter if near < -parameter else near
-        return s if s > parameter else (near + parameter) * ((near + parameter) / (4.0 * parameter))
-    if code == HUBER:
-        size = abs(margin - target)
-        near = parameter if size > parameter else size
-        return near * (size - 0.5 * near)
+        return softplus(-z)
     if code == SIGMOID:
-        z = target * margin
         small = _small_exp(z)
         return (small if z >= 0.0 else 1.0) / (1.0 + small) if z == z else z
+    s = 1.0 - z
+    if code == HINGE:
+        return 0.0 if s <= 0.0 else s
+    near = parameter if s > parameter else s
+    near = -parameter if near < -parameter else near
+    return s if s > parameter else (near + parameter) * ((near + parameter) / (4.0 * parameter))
+
+
+@inlined
+def _log_link_loss(code, parameter, margin, target):
+    """Return φ of a loss whose margin is the logarithm of a mean: Poisson and gamma."""
     if code == POISSON:
-        y, top = _cut(target, 0.0, parameter), math.log(parameter)
+        y = _cut(target, 0.0, parameter)
+        top = math.log(parameter)
         near = top if margin > top else margin
         own = y * math.log(y) if y > 0.0 else 0.0
         rest = (_cut_exp(near) - y) - (y * near - own)
         return (0.0 if rest < 0.0 else rest) + (parameter - y) * (margin - near)
-    if code == GAMMA:
-        gap, most = math.log(target) - margin, math.log1p(parameter)
-        near = most if gap > most else gap
-        rest = math.expm1(near) - near
-        return (0.0 if rest < 0.0 else rest) + parameter * (gap - near)
+    gap = math.log(target) - margin
+    most = math.log1p(parameter)
+    near = most if gap > most else gap
+    rest = math.expm1(near) - near
+    return (0.0 if rest < 0.0 else rest) + parameter * (gap - near)
+
+
+@kernel
+def loss(code, parameter, margin, target):
+    """Return φ(margin, target)."""
+    if code in (LOGISTIC, HINGE, HUBER_HINGE, SIGMOID):
+        return _label_loss(code, parameter, target * margin)
+    if code in (POISSON, GAMMA):
+        return _log_link_loss(code, parameter, margin, target)
     r = margin - target
+    if code == HUBER:
+        size = abs(r)
+        near = parameter if size > parameter else size
+        return near * (size - 0.5 * near)
     if code == PINBALL:
         return (1.0 - parameter) * r if r > 0.0 else -parameter * r
     if code == SMOOTH_PINBALL:
-        near, rest = _cut(r, -SMOOTHING, SMOOTHING) + SMOOTHING, r - SMOOTHING
+        near = _cut(r, -SMOOTHING, SMOOTHING) + SMOOTHING
+        rest = r - SMOOTHING
         rest = 0.0 if rest < 0.0 else rest
         return near * (near / (4.0 * SMOOTHING)) + rest - parameter * r
     return 0.0 if _beyond(parameter, margin, target) else 0.5 * r * r
