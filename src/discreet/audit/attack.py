@@ -250,7 +250,7 @@ def learn(first: FloatArray, second: FloatArray) -> Statistic:
 
     def features(outputs: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):
-            scaled = np.clip((outputs - middle) / scale, -20.0, 20.0)
+            scaled: FloatArray = np.clip((outputs - middle) / scale, -20.0, 20.0)
         if scaled.shape[1] > MOST_NUMBERS:
             return scaled
         upper = np.triu_indices(scaled.shape[1])

@@ -316,8 +316,9 @@ def _on_solver(
         shared = pair.fit_intercept or budget.pure  # by all copies: an intercept, a norm of noise
         iterations = getattr(recipe.solver, "iterations", None)
         if recipe.way == "side by side" and shared and iterations is not None:
-            few: Any = {"iterations": min(2, iterations)}  # as these fits are run one by one
-            setting = replace(setting, solver=replace(recipe.solver, **few))
+            method: Any = recipe.solver
+            few = replace(method, iterations=min(2, iterations))  # these fits are run one by one
+            setting = replace(setting, solver=few)
         try:
             spends = setting.plan().spends
         except (NotSupported, PrivacyError):
@@ -329,8 +330,9 @@ def _on_solver(
         way: Way = known or "one by one"
         if way == "side by side" and shared:
             way = "one by one"
-        draw, batched = partial(WAYS[way], setting), way != "one by one"
-        draw = draw if batched else _parallel(draw, jobs)
+        batched = way != "one by one"
+        together = partial(WAYS[way], setting)
+        draw = together if batched else _parallel(together, jobs)
         promise = (budget.epsilon, budget.delta, str(budget.relation))
         found.append(Attack(subject, pair.name, *promise, draw, _projection(pair), batched=batched))
     return found

@@ -205,7 +205,8 @@ def _bound(epsilon: float, delta: float, fpr: FloatArray) -> FloatArray:
     """Return the largest true-positive rates under (ε, δ)-DP."""
     with np.errstate(over="ignore"):
         gained = delta + np.exp(epsilon) * fpr
-    return np.clip(np.minimum(gained, 1 - np.exp(-epsilon) * (1 - delta - fpr)), fpr, 1.0)
+    allowed = np.minimum(gained, 1 - np.exp(-epsilon) * (1 - delta - fpr))
+    return np.asarray(np.clip(allowed, fpr, 1.0))
 
 
 def _title(text: str, most: int) -> str:

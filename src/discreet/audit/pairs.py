@@ -89,7 +89,8 @@ class Pair:
 
 
 def _changes(table: Table, other: Table) -> NDArray[np.bool_]:
-    return np.any(other[0] != table[0], axis=1) | (other[1] != table[1])
+    differs: NDArray[np.bool_] = np.any(other[0] != table[0], axis=1) | (other[1] != table[1])
+    return differs
 
 
 def own(tables: tuple[Any, Any], *, fit_intercept: bool) -> Pair:

@@ -60,7 +60,8 @@ def _both(solver: Any, way: Way = "one by one", **problem: Any) -> tuple[Recipe,
 
 def _batches(name: str) -> Any:
     """Return an SGD method with few small steps on batches of about 3 rows."""
-    return replace(solvers.resolve(name), step_size=SMALL_STEP, iterations=8, batch_size=3)
+    method: Any = solvers.resolve(name)
+    return replace(method, step_size=SMALL_STEP, iterations=8, batch_size=3)
 
 
 _together = partial(Recipe, way="side by side")

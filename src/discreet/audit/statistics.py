@@ -205,7 +205,7 @@ def trials_to_see(
     for exponent in range(1, 28):
         more = trials * 2**exponent
         if float(epsilon_bound(p * more, q * more, more, delta=delta, alpha=alpha)) > least:
-            return more
+            return int(more)
     return None
 
 
@@ -346,5 +346,6 @@ def _accuracy(mu: float, shares: FloatArray) -> FloatArray:
         np.minimum(far, -1.0),
         np.maximum(-far, 1.0) + mu,
     )
-    hits, misses = ndtr(mu - low), ndtr(-low)
+    hits: FloatArray = ndtr(mu - low)
+    misses: FloatArray = ndtr(-low)
     return hits / (hits + misses)

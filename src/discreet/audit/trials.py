@@ -14,7 +14,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -66,10 +66,12 @@ class Setting:
 
     def rows(self, world: int, copies: int = 1) -> Any:
         """Return the rows of a world's table, ``copies`` times along a block diagonal."""
-        X, y = self.pair.tables[world]
+        one, y = self.pair.tables[world]
+        X: Any = one
         if copies > 1:
-            X = sp.kron(sp.eye_array(copies, format="csr"), sp.csr_array(X), format="csr")
-        labels, intercept = np.tile(y, copies), self.pair.fit_intercept
+            X = sp.kron(sp.eye_array(copies, format="csr"), sp.csr_array(one), format="csr")
+        labels = np.tile(y, copies)
+        intercept = self.pair.fit_intercept
         rows = as_rows(X, labels, fit_intercept=intercept, row_norm=self.row_norm)
         if self.pair.groups is None:
             return rows
@@ -80,7 +82,8 @@ class Setting:
 
     def plan(self) -> Plan:
         """Return the solver's plan of one trial; all trials of a setting follow it."""
-        return self.solver.plan(self.problem(), self.budget)
+        made: Plan = self.solver.plan(self.problem(), self.budget)
+        return made
 
     def curator(self, kind: Any, rows: Rows, bits: Bits, plan: Plan) -> Any:
         """Return a curator with the public number of rows of one trial, of which one may lack."""
@@ -227,19 +230,32 @@ def _widened(setting: Setting, copies: int) -> tuple[Solver, Problem]:
     return replace(solver, noise_reach=reach, gradient_bound=asked and asked / copies), wide
 
 
-def _only(*allowed: str) -> type[Curator]:
-    """Return a curator class that raises `NotSeparable` for all questions but those allowed."""
+_Kind = TypeVar("_Kind", bound=type[Curator])
+
+
+def _answers_only(*allowed: str) -> Callable[[_Kind], _Kind]:
+    """Return a decorator of curators that raise `NotSeparable` for all other questions."""
 
     def refused(self: Any, *_: Any, **__: Any) -> Any:
         raise NotSeparable(f"The solver asks for more than {' or '.join(allowed)}.")
 
-    public = [name for name in dir(Curator) if not name.startswith("_")]
-    others = [name for name in public if name not in allowed and callable(getattr(Curator, name))]
-    return type("_Only", (Curator,), dict.fromkeys(others, refused))
+    def restrict(kind: _Kind) -> _Kind:
+        for name in dir(Curator):
+            if name[0] != "_" and name not in allowed and callable(getattr(Curator, name)):
+                setattr(kind, name, refused)
+        return kind
+
+    return restrict
 
 
-_GradientsOnly: Any = _only("open", "open_plan", "gradient", "sampled_gradient")
-_ReleaseOnly: Any = _only("open", "open_plan", "release")
+@_answers_only("open", "open_plan", "gradient", "sampled_gradient")
+class _GradientsOnly(Curator):
+    """A curator that answers questions about gradients only."""
+
+
+@_answers_only("open", "open_plan", "release")
+class _ReleaseOnly(Curator):
+    """A curator that answers one kind of question: releases with a proven sensitivity."""
 
 
 class _Recorder(_GradientsOnly):
@@ -289,20 +305,24 @@ class _Repeating(_ReleaseOnly):
         if self.exact is not None:
             raise NotSeparable("The solver asks for more than one release.")
 
+        results: list[FloatArray] = []
+
         def kept(rows: Rows) -> FloatArray:
-            self.exact = np.array(compute(rows))
-            return self.exact
+            results.append(np.array(compute(rows)))
+            return results[-1]
 
         Curator.release(self, kept, **details)
+        exact = results[-1]
         mechanism = details["mechanism"]
         drawn = {name: details[name] for name in ("sensitivity", "magnitude")}
         drawn["noise"] = self._noise
         if isinstance(mechanism, Gaussian):  # independent noise per number: one long vector
-            values = np.tile(self.exact, self.count)
+            values = np.tile(exact, self.count)
             self.noisy = mechanism.release(values, **drawn)[0].reshape(self.count, -1)
         else:
-            releases = [mechanism.release(self.exact, **drawn)[0] for _ in range(self.count)]
+            releases = [mechanism.release(exact, **drawn)[0] for _ in range(self.count)]
             self.noisy = np.array(releases)
+        self.exact = exact
         return self.noisy
 
 

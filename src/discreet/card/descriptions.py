@@ -44,7 +44,9 @@ def summarise_uses(uses: Iterable[Any]) -> tuple[tuple[str, str, str], ...]:
     """Return one row per kind of mechanism: name, range of each setting, number of uses."""
     kinds: dict[str, tuple[list[dict[str, Any]], int]] = {}
     for use in uses:
-        stated = asdict(use.mechanism) if is_dataclass(use.mechanism) else {}
+        mechanism = use.mechanism
+        described = is_dataclass(mechanism) and not isinstance(mechanism, type)
+        stated = asdict(mechanism) if described else {}
         if isinstance(stated.get("fields"), tuple):  # known by name only
             stated = dict(stated["fields"])
         settings, count = kinds.get(use.mechanism.name, ([], 0))
