@@ -24,10 +24,10 @@ from discreet.validate import FloatArray, integer, number, positive
 Statistic = Callable[[FloatArray], FloatArray]  # from (runs, numbers) to one score per run
 Bet = tuple[Statistic, stats.Event]
 
-MOST_LEARNING = 400_000
+MOST_LEARNING = 400_000  # runs per table that select a statistic and an event
 MOST_TRAINING = 20_000  # runs per table that train the learned statistic
-CHUNK = 50_000
-CURVE_POINTS = 120
+CHUNK = 50_000  # runs per table that are in memory at a time
+CURVE_POINTS = 120  # thresholds of a ROC curve
 FAR = 1e140  # replaces infinity, and twice that a NaN, which attackers see; squares are finite
 MOST_NUMBERS = 40  # outputs with more numbers get no product features
 

@@ -27,7 +27,7 @@ from discreet.solvers import Solver
 from discreet.validate import FloatArray, integer
 
 Draw = Callable[[int, int], FloatArray]
-TRACE = "agd: trace"
+TRACE = "agd: trace"  # subject of attacks that see the trace of a fit and not its weights
 
 SCREENING_SHARE = 0.1  # of all trials, to select the pair of tables
 FEWEST_SCREENED = 200  # of these trials per pair; fewer pairs are tried if there are not enough
@@ -145,7 +145,8 @@ def _attacks_on(
                 "neighbours is for estimators and functions, not for a solver: pass for example "
                 "LogisticRegression(solver=...) as the target."
             )
-        epsilon, delta = 1.0 if epsilon is None else epsilon, 1e-5 if delta is None else delta
+        epsilon = 1.0 if epsilon is None else epsilon
+        delta = 1e-5 if delta is None else delta
         return attacks(target, epsilon=epsilon, delta=delta, relation=relation, jobs=jobs)
     if not callable(target):
         raise TypeError(
@@ -153,7 +154,8 @@ def _attacks_on(
         )
     if neighbours is None or epsilon is None or delta is None:
         raise ValueError("A function needs neighbours=(table, other), epsilon and delta.")
-    tables, name = neighbours, getattr(target, "__name__", type(target).__name__)
+    tables = neighbours
+    name = getattr(target, "__name__", type(target).__name__)
 
     def draw(world: int, runs: int) -> FloatArray:
         return np.asarray(target(tables[world], runs))
@@ -198,7 +200,8 @@ def attacks(
         if subject not in subjects():
             known = ", ".join(subjects())
             raise NotSupported(f"No attack on {subject!r} is known. Known subjects: {known}.")
-        name, people = subject.partition(": ")[0], subject.endswith(PEOPLE)
+        name = subject.partition(": ")[0]
+        people = subject.endswith(PEOPLE)
         for recipe in RECIPES.get(name, ()):
             of_weights = _on_solver(name, recipe, budget, jobs, seed, people=people)
             found += map(_of_trace, of_weights) if subject == TRACE else of_weights
@@ -306,7 +309,8 @@ def _on_solver(
     )
     found = []
     known = recipe.way
-    norm, targets = recipe.row_norm or LONG, recipe.loss.task == "regression"
+    norm = recipe.row_norm or LONG
+    targets = recipe.loss.task == "regression"
     size = recipe.n_features
     cases = worst_people if people else worst_cases
     for pair in cases(budget.relation, norm=norm, n_features=size, regression=targets):
@@ -339,7 +343,8 @@ def _on_solver(
 
 
 def _projection(pair: Pair) -> dict[str, Statistic]:
-    size, direction = pair.direction.size, pair.direction
+    size = pair.direction.size
+    direction = pair.direction
     return {"the projection on the changed row": lambda outputs: outputs[:, :size] @ direction}
 
 

@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 
     from discreet.figures import Figure
 
-FORMATS = (".svg", ".png", ".pdf", ".html", ".htm")
+FORMATS = (".svg", ".png", ".pdf", ".html", ".htm")  # endings of files that `save` writes
 TITLE = "Privacy audit: promised and measured"
 
 FEWEST_HITS = 50  # measured rates of fewer hits are not drawn: they vary too much
 
 # Colours of Okabe and Ito, which colour-blind readers can distinguish; line styles differ as well.
-BLUE, ORANGE, RED = "#0072b2", "#d55e00", "#a30000"
+BLUE = "#0072b2"  # the promised bound
+ORANGE = "#d55e00"  # the certified bound
+RED = "#a30000"  # a guarantee that was refuted
 LEGEND: dict[str, dict[str, Any]] = {
     "promised bound: no attack may be above": {"color": BLUE, "lw": 2.5},
     "measured: strongest attack": {"color": "black", "lw": 1.5, "marker": "o", "ms": 4, "mfc": "w"},

@@ -195,7 +195,7 @@ def _numbers_guessed(
     return [canaries, stats.planned_guesses(canaries, *promise, each)], each
 
 
-def _norm_of_canaries(estimator: Any, rows: Any) -> float:
+def _norm_of_canaries(estimator: Any, rows: sparse.csr_matrix[np.float64]) -> float:
     """Return the default norm of a canary, by the estimator's bound or the norms of the rows."""
     declared = getattr(estimator, "data_norm", None)
     if declared is not None:
@@ -230,7 +230,8 @@ def _ready(
     Under add/remove labels alternate, so that canaries keep the balance of classes, and a canary
     that is left out keeps its label, so that label counts do not change.
     """
-    model, settings = clone(estimator), estimator.get_params(deep=False)
+    model = clone(estimator)
+    settings = estimator.get_params(deep=False)
     if not replace and "fit_intercept" in settings:
         model.set_params(fit_intercept=False)
     if is_regressor(estimator):
@@ -241,7 +242,8 @@ def _ready(
         classes = np.unique(y if declared is None else np.asarray(declared))
         if "classes" in settings:
             model.set_params(classes=classes)
-        low, high = classes[0], classes[-1]
+        low = classes[0]
+        high = classes[-1]
     ends = np.array([low, high])
     if replace:
         return model, np.repeat(ends[:, None], canaries, axis=1), np.ones(canaries)

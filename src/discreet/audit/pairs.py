@@ -21,7 +21,7 @@ from discreet.validate import FloatArray
 
 Table = tuple[FloatArray, NDArray[Any]]
 
-OWN = "the caller's tables"
+OWN = "the caller's tables"  # name of a pair that is not built in
 BEYOND = 1e3  # norm, in units of the bound, of a row that tests whether the bound is enforced
 PERSON_ROWS = (40, 5, 1)  # of the person in whom tables differ
 
@@ -106,7 +106,8 @@ def own(tables: tuple[Any, Any], *, fit_intercept: bool) -> Pair:
     values, places = np.unique(numbers, return_inverse=True)
     if values.size <= 2 or numbers.dtype.kind not in "iuf":  # classes: from −1 to 1
         numbers = 2 * places / max(values.size - 1, 1) - 1
-    sign, other_sign = numbers[at], numbers[len(y) + at]
+    sign = numbers[at]
+    other_sign = numbers[len(y) + at]
     pull = other_sign * other[at] - sign * X[at]
     if fit_intercept:
         pull = np.append(pull, other_sign - sign)
@@ -133,16 +134,21 @@ def worst_cases(
     """
     relation = Relation(relation)
     y = np.where(np.arange(n_units) % 2 == 0, 1.0, -1.0)
-    feature, nothing = np.eye(n_features)[0], np.zeros(n_features)
-    right, far = norm * feature, BEYOND * norm * feature
-    constant, both = np.append(nothing, 1.0), np.append(right, 1.0) / np.hypot(norm, 1.0)
+    feature = np.eye(n_features)[0]
+    nothing = np.zeros(n_features)
+    right = norm * feature
+    far = BEYOND * norm * feature
+    constant = np.append(nothing, 1.0)
+    both = np.append(right, 1.0) / np.hypot(norm, 1.0)
     alone = np.zeros((n_units, n_features))
     crowd = alone.copy()
     crowd[1:, 1:] = norm * 0.5  # orthogonal to the changed row, labels of both classes
 
     def with_row(X: FloatArray, row: FloatArray, label: float) -> Table:
-        X, labels = X.copy(), y.copy()
-        X[0], labels[0] = row, label
+        X = X.copy()
+        labels = y.copy()
+        X[0] = row
+        labels[0] = label
         return X, labels
 
     def make(name: str, X: FloatArray, row: FloatArray, pull: FloatArray) -> Pair:
@@ -186,7 +192,8 @@ def worst_people(
     everybody else has one row of zeros. In the other table the person is missing; or has a row of
     zeros, if ``same_height``; or, if replaced, as many rows of the opposite sign, or a single one.
     """
-    relation, y = Relation(relation), np.where(np.arange(n_units) % 2 == 0, 1.0, -1.0)
+    relation = Relation(relation)
+    y = np.where(np.arange(n_units) % 2 == 0, 1.0, -1.0)
     axes = norm * np.eye(n_features)
     replaced = relation is Relation.REPLACE_ONE
 
@@ -198,7 +205,8 @@ def worst_people(
         return (X, labels), np.append(np.zeros(len(own), np.int64), np.arange(1, n_units))
 
     def make(name: str, own: FloatArray, other: FloatArray) -> Pair:
-        (first, ids), (second, other_ids) = table(other), table(own)
+        first, ids = table(other)
+        second, other_ids = table(own)
         pull = own.mean(axis=0) - (other.mean(axis=0) if len(other) else 0.0)
         length = float(np.linalg.norm(pull))
         direction = pull / length if length else axes[0] / norm

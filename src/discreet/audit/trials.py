@@ -92,7 +92,9 @@ class Setting:
 
 def one_by_one(setting: Setting, world: int, count: int) -> FloatArray:
     """Return weights and traces, as numbers, of ``count`` fits on the table of a world."""
-    problem, plan, rows = setting.problem(), setting.plan(), setting.rows(world)
+    problem = setting.problem()
+    plan = setting.plan()
+    rows = setting.rows(world)
     outputs = []
     for stream in setting.bits.spawn(count):
         curator = setting.curator(Curator, rows, stream, plan)
@@ -131,7 +133,8 @@ def side_by_side(setting: Setting, world: int, count: int, copies: int = COPIES)
 
 def _verify(setting: Setting, world: int, weights: FloatArray, recorder: Any) -> None:
     """Replay one copy as a single fit; raise `NotSeparable` if it takes another course."""
-    size, at = setting.pair.n_features, int(np.random.default_rng().integers(len(weights)))
+    size = setting.pair.n_features
+    at = int(np.random.default_rng().integers(len(weights)))
     plan = setting.plan()
     curator = setting.curator(_Replay, setting.rows(world), SeededBits(0), plan)
     curator.recorded = iter(recorder.recorded)
@@ -144,14 +147,17 @@ def _verify(setting: Setting, world: int, weights: FloatArray, recorder: Any) ->
 
 def one_result(setting: Setting, world: int, count: int) -> FloatArray:
     """Return one deterministic result of a world's table, released with noise ``count`` times."""
-    problem, plan, rows = setting.problem(), setting.plan(), setting.rows(world)
+    problem = setting.problem()
+    plan = setting.plan()
+    rows = setting.rows(world)
     curator = setting.curator(_Repeating, rows, setting.bits, plan)
     curator.count = count
     weights = setting.solver.solve(problem, curator, plan).weights
     if curator.exact is None or np.shape(weights) != (count, problem.n_parameters):
         raise NotSeparable("The solver does not hand out one release as it is.")
     again = setting.curator(_Released, rows, SeededBits(0), plan)
-    again.exact, again.noisy = curator.exact, curator.noisy[-1]
+    again.exact = curator.exact
+    again.noisy = curator.noisy[-1]
     alone = setting.solver.solve(problem, again, plan)
     _same("the weights", alone.weights, weights[-1])
     return np.asarray(weights, dtype=np.float64)
@@ -211,7 +217,8 @@ PERTURBED = (ObjPert, AMP, AMPHF)
 
 def _widened(setting: Setting, copies: int) -> tuple[Solver, Problem]:
     """Return a solver and a problem that fit each of several copies as one would be alone."""
-    one, solver = setting.problem(), setting.solver
+    one = setting.problem()
+    solver = setting.solver
     wide = replace(one, n_features=copies * one.n_features)
     if not isinstance(solver, PERTURBED):
         return solver, wide
@@ -226,7 +233,8 @@ def _widened(setting: Setting, copies: int) -> tuple[Solver, Problem]:
     if solver.calibration == "published":
         return solver, wide
     # The rule for the penalty uses the norm of all noise, which grows with √(number of weights).
-    reach, asked = solver.noise_reach * math.sqrt(copies), solver.gradient_bound
+    reach = solver.noise_reach * math.sqrt(copies)
+    asked = solver.gradient_bound
     return replace(solver, noise_reach=reach, gradient_bound=asked and asked / copies), wide
 
 

@@ -244,13 +244,16 @@ def _summary(guarantee: Guarantee, spent: Costs, total: tuple[float, float] | No
     """State the guarantee in a sentence, with the cost of estimating the schema."""
     if not guarantee.private:
         return "No privacy is promised: a baseline for comparison on public data only."
-    subject, verb = "This model", "is"
+    subject = "This model"
+    verb = "is"
     if total is not None:
         steps = any(name != sections.ESTIMATED for name, _ in spent)
         other = "steps before it" if steps else "schema that was estimated for it"
-        subject, verb = f"This model and the {other}", "are together"
+        subject = f"This model and the {other}"
+        verb = "are together"
     if not guarantee.secure:
-        subject, verb = f"With secure noise {subject[0].lower()}{subject[1:]}", "would be"
+        subject = f"With secure noise {subject[0].lower()}{subject[1:]}"
+        verb = "would be"
     promise = budget_text(*(total or (guarantee.epsilon, guarantee.delta)))
     sentence = f"{subject} {verb} {promise}-differentially private for {neighbours(guarantee)}."
     if outside := uncovered(guarantee):

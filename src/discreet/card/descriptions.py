@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any
 
-_COLUMNS_SHOWN = 60
+_COLUMNS_SHOWN = 60  # columns of a schema that a card lists one by one
 _LEFT_OUT = {
     "random_state", "ledger", "progress", "verbose", "epsilon", "delta", "relation", "classes",
     "numeric",
@@ -63,7 +63,8 @@ def _ranges(settings: list[dict[str, Any]]) -> str:
         values = [each[key] for each in settings if key in each]
         name = shown(key.replace("_", " "), 40)
         if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-            low, high = f"{min(values):.4g}", f"{max(values):.4g}"
+            low = f"{min(values):.4g}"
+            high = f"{max(values):.4g}"
             texts.append(f"{name} {low}" if low == high else f"{name} {low} to {high}")
         else:
             answers = {True: "yes", False: "no", None: "none"}

@@ -21,8 +21,9 @@ from discreet.card.sections import LARGE_EPSILON, Section
 from discreet.errors import NotSupported
 from discreet.statement import neighbours
 
+# Values of ``data_product_sector`` in the registry's schema.
 SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
-OPEN = "FILL IN"
+OPEN = "FILL IN"  # start of a required field that nobody has answered
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,10 @@ def answered(card: Card, answers: Mapping[str, str]) -> dict[str, str]:
             except ValueError:
                 raise ValueError(f"{name} must be YYYY-MM-DD; got {shown(text)!r}.") from None
     facts = _table(card, "facts")
-    kind, data = _table(card, "model").get("Kind", "linear model"), facts["Data set"]
-    of, size = "" if data == "not named" else f" of {data}", facts["Number of units"]
+    kind = _table(card, "model").get("Kind", "linear model")
+    data = facts["Data set"]
+    of = "" if data == "not named" else f" of {data}"
+    size = facts["Number of units"]
     known = {
         "name": facts["Model"] if facts["Model"] != "not named" else "",
         "data_curators": facts["Owner"],
@@ -88,12 +91,8 @@ def record(card: Card, answers: Mapping[str, str] | None = None) -> dict[str, An
     Answers are those of `answered`; everything else is taken from the card. Required fields without
     an answer start with ``FILL IN``.
     """
-    guarantee, given = card.guarantee, answered(card, answers or {})
-    values: dict[str, Any] = {}
-    for name, question in QUESTIONS.items():
-        text = given.get(name) or (f"{OPEN}: {question.text}" if question.required else "")
-        if text:
-            values[name] = [text] if name in ("data_curators", "registry_authors") else text
+    guarantee = card.guarantee
+    values = _owner_values(answered(card, answers or {}))
     epsilon, delta = card.total or (guarantee.epsilon, guarantee.delta)
     unit = "one row" if guarantee.unit == "row" else "one person with all of their rows"
     basic = (
@@ -148,6 +147,16 @@ def record(card: Card, answers: Mapping[str, str] | None = None) -> dict[str, An
     slug = re.sub(r"[^a-z0-9]+", "-", str(values["name"]).lower()).strip("-") or "model"
     tier = 3 if complete else 2
     return {"url_slug": slug, "status": "Draft", "tier": tier, "deployment": deployment}
+
+
+def _owner_values(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields that the owner answers, with a reminder in required ones without answer."""
+    values: dict[str, Any] = {}
+    for name, question in QUESTIONS.items():
+        text = given.get(name) or (f"{OPEN}: {question.text}" if question.required else "")
+        if text:
+            values[name] = [text] if name in ("data_curators", "registry_authors") else text
+    return values
 
 
 def _some(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
@@ -206,7 +215,9 @@ def _yaml(data: Mapping[str, Any], indent: str) -> list[str]:
     return lines
 
 
-MET, NOT_MET, OUTSIDE = "met", "not met", "outside our control"
+MET = "met"  # status of a point that this software and its settings fulfil
+NOT_MET = "not met"  # status of a point that they do not fulfil
+OUTSIDE = "outside our control"  # status of a point that only the owner of the data can answer
 Points = Iterator[tuple[str, str, str]]  # what is asked, the status and the evidence
 
 

@@ -26,7 +26,7 @@ from discreet.tables.declarations import Spent
 
 Costs: TypeAlias = list[tuple[str, Spent]]  # besides that of the fit: of steps before it, a schema
 
-ESTIMATED = "Estimating the schema"
+ESTIMATED = "Estimating the schema"  # name of the cost of a draft of a schema
 
 LARGE_EPSILON = 10.0  # a promise of more says little: e^10 is 22,026
 
@@ -45,7 +45,7 @@ STEPS = {  # parts of a budget: what was measured with noise, and what it is for
     "model": ("Weights", "the model itself"),
 }
 
-_BLANK = 20 * "_"
+_BLANK = 20 * "_"  # a line to write on
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,8 @@ def warning_texts(
             f"outcome up to {factor} times as likely. Such a promise rules out almost nothing, and "
             "protection beyond it is not guaranteed."
         )
-    fitted, outside = last_step(model), steps_outside(guarantee)
+    fitted = last_step(model)
+    outside = steps_outside(guarantee)
     if outside:
         found.append(
             f"{listed(outside)} learned from the exact rows, outside the budget. Nothing is "
@@ -136,7 +137,8 @@ def promise(
     guarantee: Guarantee, summary: str, group: str, total: tuple[float, float] | None
 ) -> Section:
     """State the guarantee and its numbers."""
-    holds, private = guarantee.private and guarantee.secure, guarantee.private
+    holds = guarantee.private and guarantee.secure
+    private = guarantee.private
     of_fit = "" if total is None else " of the fit alone"
     unit = (
         "one row of the table" if guarantee.unit == "row" else "one person with all of their rows"
@@ -176,7 +178,8 @@ def risk_bounds(
     if not guarantee.private or not guarantee.secure:
         nothing = "Nothing is promised: an attacker may be right about everybody."
         return Section("risk", heading, (Paragraph(nothing),))
-    known, schema = "the model and everything released", ""
+    known = "the model and everything released"
+    schema = ""
     if before:
         schema = " The estimates of the schema are included."
     elif spent:
@@ -283,7 +286,8 @@ def _history(known: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 def _counted(model: Any, ledger: Any, sha256: str | None) -> str:
     """State which entry of the ledger this release is, and what the limit promises."""
-    known, records = ledger.summary(), ledger.records()
+    known = ledger.summary()
+    records = ledger.records()
     entry = getattr(last_step(model), "ledger_entry_", None)
     mine = [r for r in records if entry == r["entry"] or (sha256 and sha256 == r["model"])]
     this = "This release was not found in the ledger"

@@ -13,7 +13,7 @@ from discreet.card.descriptions import Block, Bullets, Paragraph, Table
 from discreet.card.risk import percent
 from discreet.page import document
 
-_WIDTH = 88
+_WIDTH = 88  # characters of a line of plain text
 
 
 def text(card: Card) -> str:
@@ -133,10 +133,15 @@ def framed(card: Card) -> str:
 class _Figure:
     """Coordinates of the curve: true-positive against false-positive rate, log scales from 1e-4."""
 
-    left, top, width, height, decades = 62.0, 16.0, 322.0, 262.0, 4
+    left = 62.0  # space for the labels of the vertical axis
+    top = 16.0
+    width = 322.0  # of the plotted area
+    height = 262.0
+    decades = 4  # of either axis, down from 1
 
     def __init__(self, card: Card) -> None:
-        self.right, self.bottom = self.left + self.width, self.top + self.height
+        self.right = self.left + self.width
+        self.bottom = self.top + self.height
         self.path = " ".join(f"{self.x(fpr)},{self.y(tpr)}" for fpr, tpr in card.curve)
         self.diagonal = f"{self.x(1)},{self.y(1)} {self.x(1e-4)},{self.y(1e-4)}"
         ticks = [10.0 ** (k - self.decades) for k in range(self.decades + 1)]
@@ -154,7 +159,8 @@ class _Figure:
         return round(self.top - self.height * share, 1)
 
     def _mark(self, fpr: float, tpr: float) -> dict[str, object]:
-        x, y = self.x(fpr), self.y(tpr)
+        x = self.x(fpr)
+        y = self.y(tpr)
         low = y < self.top + 24  # no space above the curve: the label goes below it
         label_x, label_y = (x + 2, y + 22) if low else (x - 8, y - 10)
         anchor = "start" if low else "end"

@@ -92,7 +92,8 @@ class Book:
         *,
         elsewhere: bool = False,
     ) -> None:
-        self.location, self.signing_key = location, signing_key
+        self.location = location
+        self.signing_key = signing_key
         self.key = uuid.uuid4().hex
         self.who = _who() if who is None else checked_text("who", who)
         self._signer = None if signing_key is None else Signer(signing_key)

@@ -207,7 +207,8 @@ class Dataset:
 
     def preview(self, budget: Budget, measure: Measure | None = None) -> dict[str, Any]:
         """Return what would be spent and left after a release of this budget, and how many fit."""
-        limits, limit = self._limits(), self._limits().budget
+        limits = self._limits()
+        limit = self._limits().budget
         count = self.fits_left(budget, measure)
         if not count:
             return {"fits_left": 0, "spent": None, "remaining": None}
@@ -234,7 +235,8 @@ class Dataset:
 
     def _explained(self) -> dict[str, Any]:
         """Return why no fit at the limit's δ is left, and what fits at a smaller δ, if any."""
-        limits, taken = self._limits(), self._most(lambda totals: totals.delta)
+        limits = self._limits()
+        taken = self._most(lambda totals: totals.delta)
         known: dict[str, Any] = {"delta_taken": float(taken), "delta_share": float(limits.delta)}
         if taken < limits.delta:
             half = float(f"{float(limits.delta - taken) / 2:.0e}")  # leaves some for another
@@ -303,7 +305,8 @@ class Dataset:
                 f"the release is entered under {str(relation)!r}. Nothing was charged. Pass "
                 "relation='add_remove': it then counts twice, for one removed and one added."
             )
-        epsilon, delta = float(loss.total), float(loss.delta)
+        epsilon = float(loss.total)
+        delta = float(loss.delta)
         if loss.measure not in ("pure", "approximate"):  # shown at the limit's δ
             delta = (self.limit.delta if self.limit is not None else 0.0) or _USUAL_DELTA
             epsilon = Totals().plus(loss).at(delta)
@@ -452,7 +455,8 @@ class Dataset:
 
     def summary(self) -> dict[str, Any]:
         """Return limit, spending and what is left as plain data."""
-        limit, settings = self.limit, self.settings
+        limit = self.limit
+        settings = self.settings
         known: dict[str, Any] = {
             "dataset": self.name,
             "unit": self.unit,

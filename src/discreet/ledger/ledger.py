@@ -102,7 +102,8 @@ class Ledger:
             The same share of the rest is for such releases beside a few that are pure or (ε, δ).
             1 refuses all others; 0 is best if most are in zCDP or (ε, δ).
         """
-        name, unit = checked_text("name", name), checked_text("unit", unit)
+        name = checked_text("name", name)
+        unit = checked_text("unit", unit)
         if limit is not None and not isinstance(limit, Budget):
             raise ValueError(f"limit must be a Budget or None; got {limit!r}.")
         if rows_per_unit is not None:
@@ -235,8 +236,11 @@ _UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueErr
 def verify(transaction: Transaction, keys: Sequence[str] = ()) -> Verification:
     """Check all events in order; stop at the first bad one."""
     check = _Check(transaction, tuple(keys))
-    count, signed, previous = 0, 0, GENESIS
-    last, notes = "", list[str]()
+    count = 0
+    signed = 0
+    previous = GENESIS
+    last = ""
+    notes = list[str]()
     for event in transaction.events():
         try:
             if event.seq != count + 1:
@@ -250,7 +254,9 @@ def verify(transaction: Transaction, keys: Sequence[str] = ()) -> Verification:
             return Verification(False, count, signed, bad, wrong, tuple(notes), previous)
         if body["when"] < last:
             notes.append(f"the clock was set back before event {event.seq}.")
-        count, previous, last = event.seq, event.hash, body["when"]
+        count = event.seq
+        previous = event.hash
+        last = body["when"]
     if transaction.state() != check.state:
         wrong = "events at the end are missing, or the table of the latest events was altered."
         return Verification(False, count, signed, count + 1, wrong, tuple(notes), previous)
@@ -292,7 +298,8 @@ class _Check:
 
     def content(self, body: dict[str, Any]) -> None:
         """Check that an honest ledger could hold this event after those before."""
-        kind, name = body["kind"], body["dataset"]
+        kind = body["kind"]
+        name = body["dataset"]
         if self.moved:
             raise _Wrong("it follows the end of a ledger that was moved.")
         if kind == "create":
@@ -324,8 +331,10 @@ class _Check:
             raise _Wrong(f"an event of kind {kind!r} is not known.")
 
     def _entry(self, body: dict[str, Any]) -> None:
-        name, settings = body["dataset"], self.settings[body["dataset"]]
-        loss, charged = Loss(**body["loss"]), Loss(**body["charged"])
+        name = body["dataset"]
+        settings = self.settings[body["dataset"]]
+        loss = Loss(**body["loss"])
+        charged = Loss(**body["charged"])
         steps = settings.group(Relation(body["relation"]), body["unit"])
         if steps != body["group"] or loss.grouped(steps) != charged:
             raise _Wrong("its cost does not follow from its loss, relation and unit.")

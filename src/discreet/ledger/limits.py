@@ -176,9 +176,11 @@ def largest(fits: Callable[[Budget], bool], budget: Budget) -> float:
     def at(epsilon: float) -> bool:
         return epsilon > 0 and fits(replace(budget, epsilon=epsilon))
 
-    low, high = 0.0, budget.epsilon
+    low = 0.0
+    high = budget.epsilon
     while at(high) and high < 1e6:
-        low, high = high, 2 * high
+        low = high
+        high = 2 * high
     for _ in range(40):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if at(middle) else (low, middle)

@@ -17,11 +17,20 @@ from numba import types
 from numba.extending import intrinsic
 
 from discreet.objectives.compile import inlined, kernel
-from discreet.objectives.families import SMOOTHING
+from discreet.objectives.families import SMOOTHING, Gamma, Pinball, Poisson, SmoothPinball
+from discreet.objectives.losses import Hinge, Huber, HuberHinge, Logistic, Sigmoid, Squared
 
-LOGISTIC, HINGE, HUBER_HINGE, HUBER, SQUARED, SIGMOID = range(1, 7)
-POISSON, GAMMA, PINBALL, SMOOTH_PINBALL = range(7, 11)
-"""The ``code`` of each loss; 0 is a loss without kernels."""
+# The code of each loss; 0 is a loss without kernels.
+LOGISTIC = Logistic.code
+HINGE = Hinge.code
+HUBER_HINGE = HuberHinge.code
+HUBER = Huber.code
+SQUARED = Squared.code
+SIGMOID = Sigmoid.code
+POISSON = Poisson.code
+GAMMA = Gamma.code
+PINBALL = Pinball.code
+SMOOTH_PINBALL = SmoothPinball.code
 
 REACH = 300.0
 """Arguments of exponentials are cut to this: nothing overflows (docs/proofs/summation.md)."""
@@ -110,7 +119,8 @@ def softplus(z):
 @kernel
 def _beyond(limit, margin, target):
     """Return whether a margin is beyond a target at the limit, of the squared loss."""
-    above, below = target >= limit and margin > target, target <= -limit and margin < target
+    above = target >= limit and margin > target
+    below = target <= -limit and margin < target
     return above or below
 
 
@@ -305,7 +315,8 @@ def softmax_slopes(margins, targets, out):
     Loops are over rows, which are worked on side by side.
     """
     n_outputs, size = margins.shape
-    top, total = margins[0].copy(), np.zeros(size)
+    top = margins[0].copy()
+    total = np.zeros(size)
     for k in range(1, n_outputs):
         for i in range(size):
             top[i] = margins[k, i] if margins[k, i] > top[i] else top[i]

@@ -507,7 +507,8 @@ class Softmax(Loss):
 
     def _split(self, margin: ArrayLike, target: ArrayLike) -> tuple[FloatArray, NDArray[np.intp]]:
         """Return the margins and each row's class, with an axis of length 1 at its end."""
-        m, name = np.asarray(margin, dtype=np.float64), type(self).__name__
+        m = np.asarray(margin, dtype=np.float64)
+        name = type(self).__name__
         if m.ndim < 1 or m.shape[-1] != self.n_classes:
             raise ValueError(
                 f"{name}: margins must have {self.n_classes} entries in the last axis."
@@ -553,7 +554,8 @@ class MulticlassHinge(Softmax):
     def _lead(self, margin: ArrayLike, target: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return the lead, and its gradient in the margins: e_y − e_j, j the largest other."""
         m, index = self._split(margin, target)
-        others, between = m.copy(), np.zeros_like(m)
+        others = m.copy()
+        between = np.zeros_like(m)
         np.put_along_axis(others, index, -np.inf, axis=-1)
         rival = others.argmax(axis=-1)[..., None]
         np.put_along_axis(between, index, 1.0, axis=-1)

@@ -191,13 +191,15 @@ def _simulated(n: int, d: int, budget: Budget, task: str, seed: int) -> tuple[fl
     if task == "classification":
         p = expit(predictor)
         y: FloatArray = (rng.random(n + new) < p).astype(float)
-        best, information = float(np.mean((p[n:] > 0.5) == y[n:])), p[:n] * (1 - p[:n])
+        best = float(np.mean((p[n:] > 0.5) == y[n:]))
+        information = p[:n] * (1 - p[:n])
         kind: Any = LogisticRegression
         settings["classes"] = [0.0, 1.0]
     else:
         y = predictor + SIGNAL * rng.standard_normal(n + new)
         best = 1 - float(np.var(y[n:] - predictor[n:]) / np.var(y[n:]))
-        information, kind = np.full(n, SIGNAL**-2), LinearRegression
+        information = np.full(n, SIGNAL**-2)
+        kind = LinearRegression
         settings["target_bounds"] = (-6 * SIGNAL, 6 * SIGNAL)
     hessian = (V * information[:, None]).T @ V
     plain = 2 * 1.96 * np.sqrt(np.diag(np.linalg.pinv(hessian))[:-1]).mean()
@@ -209,9 +211,11 @@ def _simulated(n: int, d: int, budget: Budget, task: str, seed: int) -> tuple[fl
     refused = 1.0
     if stated.covariances_:
         parts = stated.covariances_[0].parts()
-        errors, shares = parts.errors[:d], (parts.noise / parts.variance)[:d]
+        errors = parts.errors[:d]
+        shares = (parts.noise / parts.variance)[:d]
         given = np.isfinite(errors)
         refused = float(1 - given.mean())
         if given.any():
-            width, noise = 2 * 1.96 * float(errors[given].mean()), float(shares[given].mean())
+            width = 2 * 1.96 * float(errors[given].mean())
+            noise = float(shares[given].mean())
     return float(usual.score(X[n:], y[n:])), best, width, float(plain), noise, refused

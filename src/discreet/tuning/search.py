@@ -40,7 +40,8 @@ Setting = dict[str, Any]
 _Messages = list[tuple[str, type[Warning]]]
 
 SCORE_NOISE = 0.002  # target standard deviation of a score, as a share of the number of rows
-LEAST_SHARE, MOST_SHARE = 0.02, 0.25  # of a run's budget, for its score
+LEAST_SHARE = 0.02  # of a run's budget, for its score
+MOST_SHARE = 0.25  # the same: most of the budget is for the fit
 MOST_RUNS = 5.0  # expected by default: beyond it the Poisson law gets expensive
 _SLACK = 2.0**-30  # a fit gets this share less than planned, so that no rounding exceeds the plan
 
@@ -130,7 +131,8 @@ class Plan:
 
         A solver of several measures gets the one in Gaussian DP, which is the smallest.
         """
-        rho, delta = self.rho_fit * (1 - _SLACK), self.budget.delta
+        rho = self.rho_fit * (1 - _SLACK)
+        delta = self.budget.delta
         if set(measures) == {"zcdp"}:
             epsilon = conversions.epsilon_from_rho(rho, delta)
         else:
@@ -246,9 +248,11 @@ def tune(
     mean = min(float(len(settings)), MOST_RUNS) if expected_runs is None else expected_runs
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False)
     y = column_or_1d(y, warn=True)
-    size, unit = X.shape[0], "row"
+    size = X.shape[0]
+    unit = "row"
     if groups is not None:
-        size, unit = Units.of(groups, size).count, "person"
+        size = Units.of(groups, size).count
+        unit = "person"
     plan = Plan.of(budget, law_of(law, mean), size)
     candidates = [_candidate(estimator, setting, plan) for setting in settings]
     bits = _bits(random_state)

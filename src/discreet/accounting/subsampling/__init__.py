@@ -32,10 +32,11 @@ __all__ = ["Method", "SampledGaussian", "Sampling", "noise_multiplier_for"]
 
 Method = Literal["tight", "rdp"]
 
-SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER = 1e-6, 1e9
+SMALLEST_MULTIPLIER = 1e-6  # least accepted noise multiplier σ
+LARGEST_MULTIPLIER = 1e9  # largest accepted noise multiplier
 SMALLEST_COMPOSED = 0.04  # a smaller σ is accounted without sampling, which hardly matters there
-SMALLEST_RATE = 1e-12
-_DELTA: dict[str, Any] = {"least": 1e-100, "below": 1.0}
+SMALLEST_RATE = 1e-12  # least accepted probability that a row is in a sample
+_DELTA: dict[str, Any] = {"least": 1e-100, "below": 1.0}  # bounds on an accepted δ
 PRECISION = 5e-4  # relative precision of a noise multiplier that is searched for
 
 
@@ -70,7 +71,8 @@ class SampledGaussian:
     name: ClassVar[str] = "sampled_gaussian"
 
     def __post_init__(self) -> None:
-        least, most = SMALLEST_MULTIPLIER, LARGEST_MULTIPLIER
+        least = SMALLEST_MULTIPLIER
+        most = LARGEST_MULTIPLIER
         check_fields(self, number, "noise_multiplier", least=least, most=most)
         check_fields(self, number, "rate", least=SMALLEST_RATE, most=1.0)
         object.__setattr__(self, "relation", Relation(self.relation))
@@ -94,7 +96,8 @@ class SampledGaussian:
 
     def epsilon(self, count: int, delta: float, method: Method = "tight") -> float:
         """Bound the ε of ``count`` uses at ``delta``."""
-        count, delta = integer("count", count), number("delta", delta, **_DELTA)
+        count = integer("count", count)
+        delta = number("delta", delta, **_DELTA)
         return _epsilon(self, count, delta, method)
 
 
@@ -118,9 +121,11 @@ def noise_multiplier_for(
     """
     if budget.pure:
         raise NotSupported("Gaussian noise needs delta > 0; got delta=0. Give for example 1e-6.")
-    rate, count = number("rate", rate, least=SMALLEST_RATE, most=1.0), integer("count", count)
+    rate = number("rate", rate, least=SMALLEST_RATE, most=1.0)
+    count = integer("count", count)
     delta = number("delta", budget.delta, **_DELTA)
-    relation, goal = budget.relation, budget.epsilon
+    relation = budget.relation
+    goal = budget.epsilon
     _check_sampling(sampling, relation)
 
     mu = conversions.mu_from_epsilon(goal, delta)
@@ -143,15 +148,21 @@ def noise_multiplier_for(
         high += 1.0  # its conversion wastes some
         while spent(high) > goal:
             high += 1.0
-    smallest, top = math.log(SMALLEST_COMPOSED), high
+    smallest = math.log(SMALLEST_COMPOSED)
+    top = high
     if rate < 1 and high > smallest:
         top = _crossing(guessed, goal, smallest, high, 0.02)
     # Composition is slow: look near the estimate first.
-    bottom, reach = top, 0.1
+    bottom = top
+    reach = 0.1
     while top < high and spent(top) > goal:
-        bottom, top, reach = top, min(high, top + reach), 4 * reach
+        bottom = top
+        top = min(high, top + reach)
+        reach = 4 * reach
     while bottom > low and spent(bottom) <= goal:
-        top, bottom, reach = bottom, max(low, bottom - reach), 4 * reach
+        top = bottom
+        bottom = max(low, bottom - reach)
+        reach = 4 * reach
     return math.exp(_crossing(spent, goal, bottom, top, PRECISION))
 
 
@@ -177,7 +188,9 @@ def _crossing(
 
 @lru_cache(maxsize=4096)
 def _epsilon(step: SampledGaussian, count: int, delta: float, method: Method) -> float:
-    sigma, relation, sampling = step.noise_multiplier, step.relation, step.sampling
+    sigma = step.noise_multiplier
+    relation = step.relation
+    sampling = step.sampling
     if method == "rdp" and sampling != "poisson":
         raise NotSupported("method='rdp' is for sampling='poisson' only. Use method='tight'.")
     mu = relation.rows_changed / sigma * math.sqrt(count) * (1 + 2.0**-48)  # if samples are known
@@ -219,7 +232,8 @@ def _first_fit(value: Callable[[float], float], goal: float, high: float) -> flo
         return 0.0
     low = 0.0
     while value(high) > goal:
-        low, high = high, 2 * high + 1e-9
+        low = high
+        high = 2 * high + 1e-9
     while high - low > 1e-9 * high:
         middle = 0.5 * (low + high)
         low, high = (low, middle) if value(middle) <= goal else (middle, high)

@@ -20,12 +20,12 @@ from discreet.accounting.subsampling.pairs import Pair
 from discreet.validate import FloatArray
 
 TAIL_SHARE = 1e-4  # share of δ that each truncation may cost
-LONGEST = 2**19
+LONGEST = 2**19  # most points of the grid, which bounds time and memory
 WIDEST = 500.0  # widest window of the composed loss whose exponential does not overflow
-SHORTEST = 2**15
+SHORTEST = 2**15  # fewest points of the grid
 INFLATION = 1e-4  # relative rise of the variance of the composed loss that the grid may cause
 NEGLIGIBLE = -80.0  # log below which entries of the composed spectrum are dropped (as errors)
-POINTS = 2**12
+POINTS = 2**12  # of the quadrature that chooses the grid
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,8 @@ class Profile:
         at = int(fits[0])
         if at == 0:
             return max(0.0, float(self.epsilons[0]))
-        before, after = float(self.deltas[at - 1]), float(self.deltas[at])
+        before = float(self.deltas[at - 1])
+        after = float(self.deltas[at])
         width = float(self.epsilons[at] - self.epsilons[at - 1])
         share = (before - delta) / (before - after)
         found = float(self.epsilons[at - 1]) + math.log1p(share * math.expm1(width))
@@ -231,7 +232,8 @@ def discretise(pair: Pair, interval: float, low: float, high: float) -> Discrete
     x = pair.position(edges)
     if np.isinf(x[-1]):
         last_finite = int(np.flatnonzero(np.isfinite(x))[-1]) + 1
-        edges, x = edges[: last_finite + 1], x[: last_finite + 1]
+        edges = edges[: last_finite + 1]
+        x = x[: last_finite + 1]
     p, p_errors = pair.masses(pair.first, x)
     q, q_errors = pair.masses(pair.second, x)
     infinite = pair.above(pair.first, float(x[-1])) * (1 + 2.0**-30)
@@ -247,7 +249,8 @@ def discretise(pair: Pair, interval: float, low: float, high: float) -> Discrete
         return DiscreteLoss(interval, first, masses, errors, infinite)
     up = _upper_share(q, p, q_errors, p_errors, -edges[1:], interval)
     size = masses.size
-    whole, all_errors = np.zeros(2 * size - 1), np.zeros(2 * size - 1)
+    whole = np.zeros(2 * size - 1)
+    all_errors = np.zeros(2 * size - 1)
     whole[size - 1 :] += masses
     all_errors[size - 1 :] += errors
     # Cell i, mirrored, lies between the points −i−1 and −i.

@@ -57,7 +57,8 @@ class Pair:
 
     def masses(self, mixture: Mixture, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return masses between consecutive points of x, and bounds on their rounding errors."""
-        masses, errors = np.zeros(x.size - 1), np.zeros(x.size - 1)
+        masses = np.zeros(x.size - 1)
+        errors = np.zeros(x.size - 1)
         for weight, mean in mixture:
             z = (x - mean) / self.sigma
             tails = ndtr(-np.abs(z))
@@ -107,7 +108,8 @@ class Pair:
         if not self.mirrored:
             return loss, weights
         positive = loss > 0
-        loss, weights = loss[positive], weights[positive]
+        loss = loss[positive]
+        weights = weights[positive]
         mirror = weights - loss
         rest = max(1e-300, 1.0 - float(np.exp(weights).sum() + np.exp(mirror).sum()))
         return (
@@ -173,7 +175,8 @@ def _replaced(sigma: float, rate: float) -> Pair:
         found = np.where(large, log_factor + log_sinh + math.log(2), plain)
         return sigma**2 * (0.5 * loss + np.copysign(found, loss))
 
-    first, second = ((1 - rate, 0.0), (rate, 1.0)), ((1 - rate, 0.0), (rate, -1.0))
+    first = ((1 - rate, 0.0), (rate, 1.0))
+    second = ((1 - rate, 0.0), (rate, -1.0))
     return Pair(sigma, first, second, position)
 
 
@@ -189,7 +192,8 @@ def moments_epsilon(pairs: list[Pair], count: int, delta: float) -> float:
 
 def _best_order(pair: Pair, count: int, delta: float) -> float:
     def bound(theta: float) -> float:
-        order, moment = theta + 1, count * log_moment(pair, theta)
+        order = theta + 1
+        moment = count * log_moment(pair, theta)
         return (moment - math.log(delta) - math.log(order)) / theta + math.log1p(-1 / order)
 
     largest = max(1.0, LARGEST_SHIFT * min(pair.sigma, pair.sigma**2))
@@ -209,7 +213,8 @@ def log_moment(pair: Pair, theta: float) -> float:
     # With means −1, 0 and 1, P^(θ+1)·Q^(−θ) is a mixture, or less than one, of Gaussians whose
     # means lie between −1 − θ and 2θ + 1.
     reach = REACH * sigma
-    low, high = -1 - theta - reach, 2 * theta + 1 + reach
+    low = -1 - theta - reach
+    high = 2 * theta + 1 + reach
     spacing = min(0.25, sigma / 4) * sigma
     x = np.arange(low, high + spacing, spacing)
     loss, weights = pair.sampled_losses(float(x[0]), float(x[-1]), x.size)
