@@ -19,7 +19,7 @@ from discreet.cli import session
 from discreet.cli.exits import Exit, Problem, reason
 from discreet.core import Budget, Relation
 from discreet.files import reserved
-from discreet.ledger.dataset import Charge, Dataset
+from discreet.ledger.dataset import Dataset, Reservation
 
 DataFiles = Annotated[
     list[str],
@@ -306,7 +306,7 @@ def find_dataset(
 class NotedDataset(Dataset):
     """A data set whose charges are noted in the session, for the report of a failure."""
 
-    def charge(self, *cost: Any, **more: Any) -> Charge:
+    def charge(self, *cost: Any, **more: Any) -> Reservation:
         """Reserve an entry, and note it."""
         made = super().charge(*cost, **more)
         session.current().charges.append((self, made.entry))
