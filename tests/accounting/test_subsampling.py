@@ -9,15 +9,16 @@ from mpmath import mp, mpf
 from scipy.special import ndtr
 
 from discreet.accounting.conversions import epsilon_from_mu, mu_from_epsilon
-from discreet.accounting.subsampling import SampledGaussian, _epsilon, noise_multiplier_for
-from discreet.accounting.subsampling.compose import (
+from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_for
+from discreet.accounting.subsampling.dominating_pairs import pairs_of
+from discreet.accounting.subsampling.fourier import (
     DiscreteLoss,
     _transform,
     _upper_share,
     compose,
     discretise,
 )
-from discreet.accounting.subsampling.pairs import pairs_of
+from discreet.accounting.subsampling.sampled_gaussian import _epsilon
 from discreet.core import Budget, Relation
 from discreet.errors import NotSupported
 
@@ -103,7 +104,7 @@ def test_moments_agree_with_an_independent_accountant_under_add_remove():
 
 
 def test_moments_under_replace_agree_with_closed_form_without_sampling():
-    from discreet.accounting.subsampling.pairs import log_moment
+    from discreet.accounting.subsampling.dominating_pairs import log_moment
 
     # Nearly unsampled: Rényi divergence of N(1) and N(−1) is α·2/σ²; times θ = α − 1.
     pair = pairs_of(1.5, 1 - 2.0**-53, REPLACE, "poisson")[0]

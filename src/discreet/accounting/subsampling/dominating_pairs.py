@@ -29,7 +29,7 @@ LARGEST_SHIFT = 4000.0  # largest order in units of σ, which bounds the number 
 
 
 @dataclass(frozen=True)
-class Pair:
+class DominatingPair:
     """Two mixtures P and Q of N(mean, σ²), each given as (weight, mean), with increasing loss.
 
     ``position`` is the inverse of the loss: where it reaches a value (-inf or inf if it never
@@ -118,7 +118,9 @@ class Pair:
         )
 
 
-def pairs_of(sigma: float, rate: float, relation: Relation, sampling: Sampling) -> list[Pair]:
+def pairs_of(
+    sigma: float, rate: float, relation: Relation, sampling: Sampling
+) -> list[DominatingPair]:
     """Return the pairs that together dominate one step: every neighbour, both ways round."""
     if sampling == "one_row":
         return [replace(_removed(own_sigma(sigma, sampling), rate), mirrored=True)]
@@ -132,22 +134,22 @@ def own_sigma(sigma: float, sampling: Sampling) -> float:
     return sigma / 2 if sampling == "one_row" else sigma
 
 
-def _removed(sigma: float, rate: float) -> Pair:
+def _removed(sigma: float, rate: float) -> DominatingPair:
     """(1 − q)·N(0, σ²) + q·N(1, σ²) against N(0, σ²): a row that only the first table has."""
 
     def position(loss: FloatArray) -> FloatArray:
         return 0.5 + sigma**2 * _log_ratio(loss, rate)
 
-    return Pair(sigma, ((1 - rate, 0.0), (rate, 1.0)), ((1.0, 0.0),), position)
+    return DominatingPair(sigma, ((1 - rate, 0.0), (rate, 1.0)), ((1.0, 0.0),), position)
 
 
-def _added(sigma: float, rate: float) -> Pair:
+def _added(sigma: float, rate: float) -> DominatingPair:
     """N(0, σ²) against (1 − q)·N(0, σ²) + q·N(−1, σ²): a row that only the second table has."""
 
     def position(loss: FloatArray) -> FloatArray:
         return -0.5 - sigma**2 * _log_ratio(-loss, rate)
 
-    return Pair(sigma, ((1.0, 0.0),), ((1 - rate, 0.0), (rate, -1.0)), position)
+    return DominatingPair(sigma, ((1.0, 0.0),), ((1 - rate, 0.0), (rate, -1.0)), position)
 
 
 def _log_ratio(loss: FloatArray, rate: float) -> FloatArray:
@@ -158,7 +160,7 @@ def _log_ratio(loss: FloatArray, rate: float) -> FloatArray:
     return np.where(loss > LARGE_LOSS, large, plain)
 
 
-def _replaced(sigma: float, rate: float) -> Pair:
+def _replaced(sigma: float, rate: float) -> DominatingPair:
     """(1 − q)·N(0, σ²) + q·N(1, σ²) against (1 − q)·N(0, σ²) + q·N(−1, σ²): a replaced row."""
     # Solves (r + kw)/(r + k/w) = e^l for w = exp(x/σ²), with r = 1 − q, k = q·exp(−1/(2σ²)):
     # ln w = l/2 + arsinh(r/k·sinh(l/2)), and arsinh(t) is ln 2t for large t.
@@ -177,10 +179,10 @@ def _replaced(sigma: float, rate: float) -> Pair:
 
     first = ((1 - rate, 0.0), (rate, 1.0))
     second = ((1 - rate, 0.0), (rate, -1.0))
-    return Pair(sigma, first, second, position)
+    return DominatingPair(sigma, first, second, position)
 
 
-def moments_epsilon(pairs: list[Pair], count: int, delta: float) -> float:
+def moments_epsilon(pairs: list[DominatingPair], count: int, delta: float) -> float:
     """Bound the ε of ``count`` steps at ``delta`` by the best Rényi order, over all pairs.
 
     Each order's divergence is an integral over a line, by the trapezoidal rule; for these
@@ -190,7 +192,7 @@ def moments_epsilon(pairs: list[Pair], count: int, delta: float) -> float:
     return max(_best_order(pair, count, delta) for pair in pairs)
 
 
-def _best_order(pair: Pair, count: int, delta: float) -> float:
+def _best_order(pair: DominatingPair, count: int, delta: float) -> float:
     def bound(theta: float) -> float:
         order = theta + 1
         moment = count * log_moment(pair, theta)
@@ -207,7 +209,7 @@ def _best_order(pair: Pair, count: int, delta: float) -> float:
     return max(0.0, best)
 
 
-def log_moment(pair: Pair, theta: float) -> float:
+def log_moment(pair: DominatingPair, theta: float) -> float:
     """Bound ln E_P[exp(θ·loss)] from above."""
     sigma = pair.sigma
     # With means −1, 0 and 1, P^(θ+1)·Q^(−θ) is a mixture, or less than one, of Gaussians whose

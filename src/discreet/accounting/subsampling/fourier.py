@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from discreet.accounting.conversions import UNIT
-from discreet.accounting.subsampling.pairs import Pair
+from discreet.accounting.subsampling.dominating_pairs import DominatingPair
 from discreet.validate import FloatArray
 
 TAIL_SHARE = 1e-4  # share of δ that each truncation may cost
@@ -29,7 +29,7 @@ POINTS = 2**12  # of the quadrature that chooses the grid
 
 
 @dataclass(frozen=True)
-class Estimate:
+class LossEstimate:
     """Estimate, by a plain quadrature, of where the composed loss decides δ; chooses grids only.
 
     The tilt θ, the ε that moments give, mean and standard deviation of the tilted composed loss, a
@@ -46,7 +46,7 @@ class Estimate:
     high: float
 
 
-def estimate(pair: Pair, count: int, delta: float, points: int = POINTS) -> Estimate:
+def estimate(pair: DominatingPair, count: int, delta: float, points: int = POINTS) -> LossEstimate:
     """Estimate the ε of ``count`` steps at ``delta``, and where it is decided."""
     mass = max(TAIL_SHARE * delta / count, 1e-280)
     ends = pair.ends(max(mass, 1e-18), mass)
@@ -84,11 +84,11 @@ def estimate(pair: Pair, count: int, delta: float, points: int = POINTS) -> Esti
     beyond = theta * np.geomspace(1.0, 8.0, 13)
     goal = math.log(TAIL_SHARE * delta)
     quantile = float(np.min((moments(beyond) - goal) / beyond))
-    return Estimate(theta, float(values.min()), count * mean, spread, quantile, low, high)
+    return LossEstimate(theta, float(values.min()), count * mean, spread, quantile, low, high)
 
 
 @dataclass(frozen=True, eq=False)
-class Profile:
+class DeltaCurve:
     """Upper bounds on δ at increasing ε."""
 
     epsilons: FloatArray
@@ -110,7 +110,7 @@ class Profile:
         return max(0.0, found * (1 + 2.0**-50))
 
 
-def compose(pair: Pair, count: int, delta: float) -> Profile | None:
+def compose(pair: DominatingPair, count: int, delta: float) -> DeltaCurve | None:
     """Bound δ(ε) of ``count`` steps around the ε where it is ``delta``.
 
     None if the grid that this would need is too long.
@@ -135,7 +135,7 @@ def compose(pair: Pair, count: int, delta: float) -> Profile | None:
 
 def _transform(
     step: DiscreteLoss, count: int, theta: float, first: int, size: int, middle: float
-) -> Profile:
+) -> DeltaCurve:
     interval = step.interval
     losses = step.losses
     log_moment = step.log_moment(theta)
@@ -178,7 +178,7 @@ def _transform(
     deltas = np.minimum.accumulate(deltas)
     # Grid points are off by the rounding of their positions, once a step.
     drift = count * 2.0**-48 * float(np.abs(losses).max())
-    return Profile(points + drift, deltas)
+    return DeltaCurve(points + drift, deltas)
 
 
 def _above(step: DiscreteLoss, count: int, theta: float, top: float) -> float:
@@ -220,7 +220,7 @@ class DiscreteLoss:
         return top + math.log(float((masses * np.exp(exponents - top)).sum()))
 
 
-def discretise(pair: Pair, interval: float, low: float, high: float) -> DiscreteLoss:
+def discretise(pair: DominatingPair, interval: float, low: float, high: float) -> DiscreteLoss:
     """Put the loss of ``pair`` between ``low`` and ``high`` on a grid.
 
     Within each cell, e^−loss is spread to the cell's two ends such that its mean under P stays.
