@@ -185,6 +185,44 @@ def test_the_draw_is_reproducible_without_repeats_and_of_all_kinds(planted):
     assert sorted(map(repr, mutate.draw(every, 1000, seed=3))) == sorted(map(repr, every))
 
 
+def test_every_function_is_drawn_once_before_any_is_drawn_twice(tmp_path):
+    long = "def long(x):\n" + "    x = x + 1\n" * 200 + "    return x\n"
+    short = [f"def short_{k}(x):\n    return 2 * x\n" for k in range(9)]
+    (tmp_path / "long.py").write_text(long, "utf-8")
+    (tmp_path / "short.py").write_text("\n\n".join(short), "utf-8")
+    (tmp_path / "other.py").write_text("def other(x):\n    return x + 1\n", "utf-8")
+    files = mutate.files_of(tmp_path, ["long.py", "short.py", "other.py"])
+    every = [each for file in files for each in mutate.breakages(tmp_path, file)]
+    for seed in range(20):
+        drawn = mutate.draw(every, 22, seed)
+        names = [(each.file, each.function) for each in drawn]
+        assert len(set(names[:11])) == 11
+        assert len(set(names[11:])) == 11
+    first = {mutate.draw(every, 1, seed)[0].function for seed in range(200)}
+    assert len(first) == 11  # a function is missed with a probability of 11 * (10/11)**200 < 1e-7
+
+
+def test_all_trusted_code_can_be_broken_and_has_tests(planted, capsys):
+    paths = mutate.trusted(ROOT)
+    assert {"src/discreet/core", "src/discreet/accounting", "src/discreet/rows"} <= set(paths)
+    files = mutate.files_of(ROOT, paths)
+    assert len(files) == len(set(files))
+    assert [file for file in files if not mutate.tests_of(ROOT, file)] == []
+    root = planted(STRONG)
+    (root / "src" / "pack" / "part" / "more.py").write_text("def more(x):\n    return 2 * x\n")
+    (root / "tools").mkdir()
+    (root / "tools" / "sizes.py").write_text(
+        "from pathlib import Path\n"
+        'SOURCE = Path(__file__).parents[1] / "src" / "pack"\n'
+        'RINGS = {"1. all": ("part",)}\n'
+    )
+    assert mutate.main(["--root", str(root), "--trusted", "--count", "0"]) == 0
+    assert "in 2 functions of 2 files" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        mutate.main(["--root", str(root), "--trusted", "--paths", "src"])
+    assert "not allowed with" in capsys.readouterr().err
+
+
 def test_kernels_are_compiled_again_if_their_code_or_constants_change():
     for name in ("kernels", "bounds", "vector_kernels"):
         assert mutate.is_compiled(ROOT, f"src/discreet/rows/{name}.py")

@@ -1,12 +1,14 @@
 """Break trusted code on purpose, one place at a time, and see whether its tests notice.
 
-    python tools/mutate.py [--paths PATH …] [--count 12] [--seed NUMBER] [--minutes 30]
+    python tools/mutate.py [--paths PATH … | --trusted] [--count 12] [--seed NUMBER] [--minutes 30]
 
 Each breakage is a small change of one expression or statement: a comparison is negated, ``+``
-becomes ``-``, a constant is doubled, a check is removed. The breakages are drawn at random from all
-functions of the paths (``src/discreet/core`` and ``src/discreet/rows`` if none are given). Each is
-applied to a temporary copy of the checkout, where the tests of the folder that mirrors the code
-are run until the first one fails. The checkout itself is never changed.
+becomes ``-``, a constant is doubled, a check is removed. Functions of the paths are drawn at
+random, and in each of them a breakage; what a module or a class has outside of functions counts as
+one more. The paths are ``src/discreet/core`` and ``src/discreet/rows`` if none are given, and with
+``--trusted`` all code that ``tools/sizes.py`` lists as trusted. Each breakage is applied to a
+temporary copy of the checkout, where the tests of the folder that mirrors the code are run until
+the first one fails. The checkout itself is never changed.
 
 A breakage is *caught* if a test fails, *timed out* if the tests take too long, and has *survived*
 if all tests pass. A survivor is a line that no test checks, or a change that makes no difference.
@@ -20,6 +22,7 @@ import argparse
 import ast
 import copy
 import datetime
+import importlib.util
 import itertools
 import os
 import random
@@ -205,23 +208,41 @@ def files_of(root: Path, paths: list[str]) -> list[str]:
     return found
 
 
-def draw(candidates: list[Breakage], count: int, seed: int) -> list[Breakage]:
-    """Draw breakages without replacement: first the kind of change, then the place.
+def trusted(root: Path) -> list[str]:
+    """Return the files and folders of trusted code, as ``tools/sizes.py`` lists them."""
+    spec = importlib.util.spec_from_file_location("sizes", root / "tools" / "sizes.py")
+    if spec is None or spec.loader is None:
+        raise SystemExit(f"tools/sizes.py cannot be loaded from {root}.")
+    sizes = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sizes)
+    parts = [part for ring in sizes.RINGS.values() for part in ring]
+    return [(sizes.SOURCE / part).relative_to(root).as_posix() for part in parts]
 
-    Constants and keywords are many, removed checks are few; each kind has the same chance.
+
+def draw(candidates: list[Breakage], count: int, seed: int) -> list[Breakage]:
+    """Draw different breakages: first the function, then the kind of change, then the place.
+
+    Every function has the same chance, whatever its length or that of its file. None is drawn twice
+    before all others were drawn once. Within a function, every kind of change has the same chance:
+    constants and keywords are many, removed checks are few.
     """
     generator = random.Random(seed)
-    kinds: dict[str, list[Breakage]] = {}
+    left: dict[tuple[str, str], dict[str, list[Breakage]]] = {}
     for each in candidates:
+        kinds = left.setdefault((each.file, each.function), {})
         kinds.setdefault(each.operator, []).append(each)
     drawn: list[Breakage] = []
-    while kinds and len(drawn) < count:
-        kind = generator.choice(sorted(kinds))
-        left = kinds[kind]
-        drawn.append(left.pop(generator.randrange(len(left))))
-        if not left:
-            del kinds[kind]
-    return drawn
+    while left and len(drawn) < count:
+        for function in generator.sample(sorted(left), len(left)):
+            kinds = left[function]
+            kind = generator.choice(sorted(kinds))
+            places = kinds[kind]
+            drawn.append(places.pop(generator.randrange(len(places))))
+            if not places:
+                del kinds[kind]
+            if not kinds:
+                del left[function]
+    return drawn[:count]
 
 
 # ---- running tests
@@ -400,16 +421,20 @@ def run(root: Path, drawn: list[Breakage], minutes: float) -> int:
 def main(arguments: list[str] | None = None) -> int:
     """Draw breakages, try them and return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--paths", nargs="+", default=list(PATHS), help="files or folders to break")
+    code = parser.add_mutually_exclusive_group()
+    code.add_argument("--paths", nargs="+", default=list(PATHS), help="files or folders to break")
+    code.add_argument("--trusted", action="store_true", help="all code that must be trusted")
     parser.add_argument("--count", type=int, default=12, help="number of breakages")
     parser.add_argument("--seed", type=int, help="of the draw; by default the day's number")
     parser.add_argument("--minutes", type=float, default=30.0, help="begin none after this time")
     parser.add_argument("--root", type=Path, default=ROOT, help="another checkout")
     given = parser.parse_args(arguments)
     seed = datetime.date.today().toordinal() if given.seed is None else given.seed
-    files = files_of(given.root, given.paths)
+    files = files_of(given.root, trusted(given.root) if given.trusted else given.paths)
     candidates = [each for file in files for each in breakages(given.root, file)]
-    print(f"{len(candidates)} possible breakages in {len(files)} files; seed {seed}", flush=True)
+    functions = len({(each.file, each.function) for each in candidates})
+    places = f"{functions} functions of {len(files)} files"
+    print(f"{len(candidates)} possible breakages in {places}; seed {seed}", flush=True)
     return run(given.root, draw(candidates, given.count, seed), given.minutes)
 
 

@@ -54,8 +54,8 @@ class SlowingDescent(Solver):
         mechanism = Gaussian(math.sqrt(self.iterations / total) * (1 + 1e-12))
         weights = np.zeros(problem.n_parameters)
         for t in range(1, self.iterations + 1):
-            gradient = curator.gradient(
-                problem.loss, weights, clip=self.gradient_clip, mechanism=mechanism
+            gradient = curator.ask(
+                Gradient(problem.loss, weights, clip=self.gradient_clip), mechanism
             )
             mean = gradient.values / problem.n_rows + problem.penalty.gradient(weights)
             weights = weights - self.step_size / math.sqrt(t) * mean
@@ -106,6 +106,8 @@ print(audit(SlowingDescent(iterations=3), epsilon=1.0, delta=1e-3, trials=60_000
 # budgets.
 
 import matplotlib.pyplot as plt
+
+from discreet.core.questions import Gradient
 
 methods = {
     "slowing-descent": SlowingDescent(),

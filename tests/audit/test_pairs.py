@@ -9,6 +9,7 @@ from discreet.audit.pairs import BEYOND, Pair, own, worst_cases
 from discreet.core import Relation
 from discreet.objectives import Huber, HuberHinge
 from discreet.rows import as_rows
+from discreet.rows.sums import gradient_sum
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE
 NORM = 0.7
@@ -90,7 +91,7 @@ def test_the_direction_is_where_the_changed_row_pulls(kind):
         sums = []
         for X, y in pair.tables:
             rows = as_rows(X, y, fit_intercept=pair.fit_intercept, row_norm=NORM)
-            sums.append(-rows.gradient_sum(np.zeros(pair.direction.size), loss, 10.0).values)
+            sums.append(-gradient_sum(rows, np.zeros(pair.direction.size), loss, 10.0).values)
         pull = sums[1] - sums[0]
         assert np.linalg.norm(pair.direction) == pytest.approx(1, rel=1e-12)
         np.testing.assert_allclose(pull / np.linalg.norm(pull), pair.direction, atol=1e-9)

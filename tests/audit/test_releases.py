@@ -14,6 +14,7 @@ from scipy.stats import ks_2samp
 from discreet.accounting.conversions import epsilon_from_mu
 from discreet.audit import Verdict, run
 from discreet.core import Gaussian, L2Norm, Laplace, Relation
+from discreet.core.questions import Gradient, RowSum
 from discreet.objectives import Hinge
 
 from .internals import Noise, SeededBits
@@ -112,7 +113,7 @@ def test_measurements_that_are_not_charged_are_refuted():
 
     def forgetful(curator):
         once = Gaussian(1.0)
-        gradient = curator.gradient(Hinge(), np.zeros(2 * copies), clip=1.0, mechanism=once)
+        gradient = curator.ask(Gradient(Hinge(), np.zeros(2 * copies), clip=1.0), once)
         for _ in range(5):
             gradient = curator.refine(gradient, mechanism=once)
         return gradient.values
@@ -149,10 +150,10 @@ def test_remembered_rows_answer_as_rows_do():
         curator = harness.curator(table, Relation.ADD_REMOVE, norm=1.0, remember=remember)
         curator.open("gdp")
         gradients = [
-            curator.gradient(Hinge(), np.zeros(6), clip=1.0, mechanism=Gaussian(1.0)).values
+            curator.ask(Gradient(Hinge(), np.zeros(6), clip=1.0), Gaussian(1.0)).values
             for _ in range(3)
         ]
-        sums = [curator.row_sum(mechanism=Gaussian(1.0)).values for _ in range(3)]
+        sums = [curator.ask(RowSum(curator.row_norm), Gaussian(1.0)).values for _ in range(3)]
         answers.append(np.concatenate(gradients + sums))
     assert np.array_equal(*answers)
 
@@ -166,7 +167,7 @@ def test_copies_side_by_side_are_independent_trials():
 
         def ask(curator, copies=copies):
             start = np.zeros(2 * copies)
-            return curator.gradient(Hinge(), start, clip=1.0, mechanism=Gaussian(1.0)).values
+            return curator.ask(Gradient(Hinge(), start, clip=1.0), Gaussian(1.0)).values
 
         tables = (copied(-row, copies), copied(row, copies))
         draw = harness.asking(tables, relation, ask, copies=copies)

@@ -39,10 +39,13 @@ from discreet.audit.trials import (
     trace_numbers,
 )
 from discreet.core import Account, Budget, Curator, Gaussian, Relation
+from discreet.core.questions import Gradient, RowSum
 from discreet.estimators import LogisticRegression
 from discreet.objectives import Logistic
 from discreet.preparation import Centre, Radius, Scale
 from discreet.rows import as_rows
+from discreet.rows.moments import row_sum
+from discreet.rows.sums import gradient_sum
 from discreet.solvers import (
     AMP,
     AMPHF,
@@ -423,10 +426,12 @@ class Plug(Solver):
         if self.kind == "own randomness":
             weights = np.random.default_rng().normal(size=weights.size)
         if self.kind == "other question":
-            weights = weights + curator.row_sum(mechanism=mechanism).values / problem.n_rows
+            weights = (
+                weights + curator.ask(RowSum(curator.row_norm), mechanism).values / problem.n_rows
+            )
             count -= 1
         for _ in range(count):
-            noisy = curator.gradient(problem.loss, weights, clip=1.0, mechanism=mechanism)
+            noisy = curator.ask(Gradient(problem.loss, weights, clip=1.0), mechanism)
             step = noisy.values / problem.n_rows
             if self.kind == "norm":
                 step = step / np.linalg.norm(step)
@@ -434,7 +439,7 @@ class Plug(Solver):
                 step = step / problem.n_parameters
             weights = weights - step
         if self.kind == "leak":
-            exact = curator._rows.gradient_sum(0 * weights, problem.loss, 1.0).values
+            exact = gradient_sum(curator._rows, 0 * weights, problem.loss, 1.0).values
             weights = weights - exact
         if self.kind == "sorted":
             weights = np.sort(weights)
@@ -442,7 +447,7 @@ class Plug(Solver):
 
     def release(self, problem, curator, total):
         def mean(rows):
-            values = rows.row_sum().values / problem.n_rows
+            values = row_sum(rows).values / problem.n_rows
             if self.kind == "random release":
                 values = values + np.random.default_rng().normal(size=values.size)
             return values

@@ -22,6 +22,7 @@ from discreet.core import (
 from discreet.core import selections as module
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
+from discreet.core.questions import CandidateLosses, CornerGradient, LineLosses
 from discreet.core.selections import LaplaceNoisyMax
 from discreet.errors import BudgetExceeded, NotSupported, PrivacyError
 from discreet.objectives import Hinge, Logistic
@@ -76,23 +77,27 @@ def spied(budget=BUDGET, seed=0):
 
 
 def corner(curator, mechanism, *, weights=None, clip=1.0, public=None):
-    return curator.choose_corner(
-        Logistic(),
-        np.zeros(3) if weights is None else weights,
-        clip=clip,
-        public_gradient=np.zeros(3) if public is None else public,
-        mechanism=mechanism,
+    return curator.ask(
+        CornerGradient(
+            Logistic(),
+            np.zeros(3) if weights is None else weights,
+            clip=clip,
+            public_gradient=np.zeros(3) if public is None else public,
+        ),
+        mechanism,
     )
 
 
 def candidate(curator, mechanism, *, candidates=None, parent=None, clip=1.0, public=None):
-    return curator.choose_candidate(
-        Logistic(),
-        np.zeros((4, 3)) if candidates is None else candidates,
-        np.zeros(3) if parent is None else parent,
-        clip=clip,
-        public_losses=np.zeros(4) if public is None else public,
-        mechanism=mechanism,
+    return curator.ask(
+        CandidateLosses(
+            Logistic(),
+            np.zeros((4, 3)) if candidates is None else candidates,
+            np.zeros(3) if parent is None else parent,
+            clip=clip,
+            public_losses=np.zeros(4) if public is None else public,
+        ),
+        mechanism,
     )
 
 
@@ -169,13 +174,11 @@ def test_sensitivity_of_a_step_by_hand(relation):
     # Losses of one row lie in [0, C]: a score moves by C at most, and by 4E more as computed.
     rows, curator = spied(Budget(1.0, 1e-6, relation))
     rows.line_losses = lambda *arguments: Sum(np.zeros(4), 0.25)
-    curator.choose_step(
-        Logistic(),
-        *np.zeros((2, 3)),
-        np.arange(4.0),
-        clip=3.0,
-        public_losses=np.zeros(4),
-        mechanism=Recorder(0.01, monotone=False),
+    curator.ask(
+        LineLosses(
+            Logistic(), *np.zeros((2, 3)), np.arange(4.0), clip=3.0, public_losses=np.zeros(4)
+        ),
+        Recorder(0.01, monotone=False),
     )
     assert SEEN[-1][1] == pytest.approx(3.0 + 4 * 0.25, rel=1e-6)
 
@@ -259,12 +262,9 @@ def test_corners_are_chosen_with_the_stated_probabilities(kind):
     curator.open("pure")
     counts = np.zeros(4)
     for _ in range(draws):
-        coordinate, sign = curator.choose_corner(
-            Hinge(),
-            np.zeros(2),
-            clip=1.0,
-            public_gradient=np.zeros(2),
-            mechanism=kind(epsilon, monotone=False),
+        coordinate, sign = curator.ask(
+            CornerGradient(Hinge(), np.zeros(2), clip=1.0, public_gradient=np.zeros(2)),
+            kind(epsilon, monotone=False),
         )
         counts[coordinate + (0 if sign > 0 else 2)] += 1
     assert chi_square(counts, probabilities / probabilities.sum())

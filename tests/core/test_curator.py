@@ -24,7 +24,9 @@ from discreet.core import (
     Relation,
 )
 from discreet.core.bits import SeededBits
+from discreet.core.descents import Descent
 from discreet.core.noise import Noise
+from discreet.core.questions import Gradient, LineLosses, MedianNorm, MedianSlope
 from discreet.errors import BudgetExceeded, NotSupported, PrivacyError
 from discreet.objectives import Logistic
 from discreet.rows import Sum, as_rows
@@ -68,16 +70,18 @@ def spied(budget=BUDGET, seed=0):
 
 def ask_everything(curator, weights=None, monotone=True):
     weights = np.zeros(3) if weights is None else weights
-    gradient = curator.gradient(Logistic(), weights, clip=1.0, mechanism=Gaussian(100.0))
+    gradient = curator.ask(Gradient(Logistic(), weights, clip=1.0), Gaussian(100.0))
     curator.refine(gradient, mechanism=Gaussian(100.0))
-    curator.choose_step(
-        Logistic(),
-        weights,
-        np.ones(3),
-        np.linspace(0, 1, 5),
-        clip=1.0,
-        public_losses=np.zeros(5),
-        mechanism=ExponentialMechanism(0.01, monotone=monotone),
+    curator.ask(
+        LineLosses(
+            Logistic(),
+            weights,
+            np.ones(3),
+            np.linspace(0, 1, 5),
+            clip=1.0,
+            public_losses=np.zeros(5),
+        ),
+        ExponentialMechanism(0.01, monotone=monotone),
     )
 
 
@@ -91,7 +95,7 @@ def test_nothing_is_read_when_the_budget_does_not_cover_it():
     rows, curator = spied()
     for _ in range(3):
         with pytest.raises(BudgetExceeded):
-            curator.gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=Gaussian(0.01))
+            curator.ask(Gradient(Logistic(), np.zeros(3), clip=1.0), Gaussian(0.01))
     assert rows.charges_when_read == []
     assert curator.spent_share == 0
 
@@ -101,7 +105,7 @@ def test_nan_is_refused_before_anything_is_spent(bad):
     rows, curator = spied()
     weights = np.array([0.0, bad, 0.0])
     with pytest.raises(ValueError, match="must be finite"):
-        curator.gradient(Logistic(), weights, clip=1.0, mechanism=Gaussian(10.0))
+        curator.ask(Gradient(Logistic(), weights, clip=1.0), Gaussian(10.0))
     for arguments in (
         (weights, np.ones(3), np.zeros(2), np.zeros(2)),
         (np.ones(3), weights, np.zeros(2), np.zeros(2)),
@@ -109,16 +113,13 @@ def test_nan_is_refused_before_anything_is_spent(bad):
         (np.ones(3), np.ones(3), np.zeros(2), np.array([0.0, bad])),
     ):
         with pytest.raises(ValueError, match="must be finite"):
-            curator.choose_step(
-                Logistic(),
-                *arguments[:3],
-                clip=1.0,
-                public_losses=arguments[3],
-                mechanism=ExponentialMechanism(0.1, monotone=True),
+            curator.ask(
+                LineLosses(Logistic(), *arguments[:3], clip=1.0, public_losses=arguments[3]),
+                ExponentialMechanism(0.1, monotone=True),
             )
     for clip in (0.0, -1.0, bad):
         with pytest.raises(ValueError, match="clip"):
-            curator.gradient(Logistic(), np.zeros(3), clip=clip, mechanism=Gaussian(10.0))
+            curator.ask(Gradient(Logistic(), np.zeros(3), clip=clip), Gaussian(10.0))
     assert curator.spent_share == 0
     assert rows.charges_when_read == []
 
@@ -126,7 +127,7 @@ def test_nan_is_refused_before_anything_is_spent(bad):
 def test_shapes_are_checked_before_anything_is_spent():
     _, curator = spied()
     with pytest.raises(ValueError, match="shape"):
-        curator.gradient(Logistic(), np.zeros(4), clip=1.0, mechanism=Gaussian(10.0))
+        curator.ask(Gradient(Logistic(), np.zeros(4), clip=1.0), Gaussian(10.0))
     assert curator.spent_share == 0
 
 
@@ -134,7 +135,7 @@ def test_closed_curators_answer_nothing():
     rows = Spy()
     curator = Curator(rows, Account(BUDGET), Noise(SeededBits(0)))
     with pytest.raises(PrivacyError, match="open"):
-        curator.gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=Gaussian(10.0))
+        curator.ask(Gradient(Logistic(), np.zeros(3), clip=1.0), Gaussian(10.0))
     curator.open("zcdp")
     with pytest.raises(PrivacyError, match="already open"):
         curator.open("zcdp")
@@ -143,16 +144,16 @@ def test_closed_curators_answer_nothing():
 @pytest.mark.parametrize(("relation", "factor"), [("add_remove", 1), ("replace_one", 2)])
 def test_gradient_noise_follows_the_relation_and_the_rounding_error(relation, factor):
     rows, curator = spied(Budget(1.0, 1e-6, relation))
-    plain = curator.gradient(Logistic(), np.zeros(3), clip=3.0, mechanism=Gaussian(50.0))
+    plain = curator.ask(Gradient(Logistic(), np.zeros(3), clip=3.0), Gaussian(50.0))
     assert plain.noise_scale == pytest.approx(50 * factor * 3.0, rel=1e-6)
     rows.error = 0.5
-    padded = curator.gradient(Logistic(), np.zeros(3), clip=3.0, mechanism=Gaussian(50.0))
+    padded = curator.ask(Gradient(Logistic(), np.zeros(3), clip=3.0), Gaussian(50.0))
     assert padded.noise_scale == pytest.approx(50 * (factor * 3.0 + 2 * 0.5), rel=1e-6)
 
 
 def test_refining_adds_precision_and_keeps_all_of_it():
     _, curator = spied()
-    gradient = curator.gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=Gaussian(60.0))
+    gradient = curator.ask(Gradient(Logistic(), np.zeros(3), clip=1.0), Gaussian(60.0))
     for k in range(2, 6):
         gradient = curator.refine(gradient, mechanism=Gaussian(60.0))
         # k equal measurements: the variance falls by k, and the multiplier says what was spent.
@@ -165,7 +166,7 @@ def test_a_refinement_is_as_noisy_as_a_measurement(relation, factor):
     """It releases the same sum: relation and rounding error decide its noise, too."""
     rows, curator = spied(Budget(1.0, 1e-6, relation))
     rows.error = 0.5
-    first = curator.gradient(Logistic(), np.zeros(3), clip=3.0, mechanism=Gaussian(50.0))
+    first = curator.ask(Gradient(Logistic(), np.zeros(3), clip=3.0), Gaussian(50.0))
     both = curator.refine(first, mechanism=Gaussian(80.0))
     precision = both.noise_scale**-2 - first.noise_scale**-2  # of the second one alone
     assert precision**-0.5 == pytest.approx(80 * (factor * 3.0 + 2 * 0.5), rel=1e-6)
@@ -177,7 +178,7 @@ def test_refined_gradients_have_the_stated_distribution():
     values, scales = [], []
     for seed in range(1500):
         _, curator = spied(seed=seed)
-        gradient = curator.gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=Gaussian(40.0))
+        gradient = curator.ask(Gradient(Logistic(), np.zeros(3), clip=1.0), Gaussian(40.0))
         gradient = curator.refine(gradient, mechanism=Gaussian(80.0))
         gradient = curator.refine(gradient, mechanism=Gaussian(20.0))
         values.append(gradient.values - [1.0, 2.0, 3.0])
@@ -189,8 +190,8 @@ def test_refined_gradients_have_the_stated_distribution():
 
 def test_only_the_newest_gradient_can_be_refined():
     _, curator = spied()
-    old = curator.gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=Gaussian(50.0))
-    curator.gradient(Logistic(), np.ones(3), clip=1.0, mechanism=Gaussian(50.0))
+    old = curator.ask(Gradient(Logistic(), np.zeros(3), clip=1.0), Gaussian(50.0))
+    curator.ask(Gradient(Logistic(), np.ones(3), clip=1.0), Gaussian(50.0))
     spent = curator.spent_share
     with pytest.raises(ValueError, match="newest"):
         curator.refine(old, mechanism=Gaussian(50.0))
@@ -207,14 +208,16 @@ def test_monotone_noise_is_refused_where_scores_are_not_monotone():
 def test_steps_are_not_chosen_by_laplace_noise():
     rows, curator = spied()
     with pytest.raises(TypeError, match="ExponentialMechanism"):
-        curator.choose_step(
-            Logistic(),
-            np.zeros(3),
-            np.ones(3),
-            np.zeros(2),
-            clip=1.0,
-            public_losses=np.zeros(2),
-            mechanism=LaplaceNoisyMax(0.1, monotone=False),
+        curator.ask(
+            LineLosses(
+                Logistic(),
+                np.zeros(3),
+                np.ones(3),
+                np.zeros(2),
+                clip=1.0,
+                public_losses=np.zeros(2),
+            ),
+            LaplaceNoisyMax(0.1, monotone=False),
         )
     assert curator.spent_share == 0
     assert rows.charges_when_read == []
@@ -288,11 +291,11 @@ def test_units_are_not_sampled_unless_rows_allow_it():
 
     rows.check_sampling = refuse
     with pytest.raises(NotSupported, match="need units"):
-        curator.sampled_gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=step)
+        curator.sampled_gradient(Gradient(Logistic(), np.zeros(3), clip=1.0), step)
     assert curator.spent_share == 0
     assert rows.charges_when_read == []
     rows.check_sampling = lambda: None
-    curator.sampled_gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=step)
+    curator.sampled_gradient(Gradient(Logistic(), np.zeros(3), clip=1.0), step)
     assert rows.charges_when_read == [1]
 
 
@@ -312,7 +315,7 @@ def test_samples_are_drawn_as_they_were_accounted_for(other):
     opened = other if other.sampling == "one_row" else replace(other, relation=budget.relation)
     curator.open_plan(opened, 2)
     with pytest.raises(PrivacyError, match="needs Poisson sampling accounted under 'replace_one'"):
-        curator.sampled_gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=other)
+        curator.sampled_gradient(Gradient(Logistic(), np.zeros(3), clip=1.0), other)
     assert curator.spent_share == 0
     assert rows.charges_when_read == []
 
@@ -332,14 +335,14 @@ def test_medians_are_chosen_with_the_sensitivity_of_the_relation(
 
     monkeypatch.setattr(ExponentialMechanism, "select", select)
     mechanism = ExponentialMechanism(0.01, monotone=False)
-    curator.median_norm(mechanism=mechanism)
-    curator.median_slope(Logistic(), np.zeros(3), mechanism=mechanism)
+    curator.ask(MedianNorm(), mechanism)
+    curator.ask(MedianSlope(Logistic(), np.zeros(3)), mechanism)
     assert used == [sensitivity, sensitivity]
     spent, monotone = curator.spent_share, ExponentialMechanism(0.01, monotone=True)
     with pytest.raises(PrivacyError, match="monotone"):
-        curator.median_norm(mechanism=monotone)
+        curator.ask(MedianNorm(), monotone)
     with pytest.raises(PrivacyError, match="monotone"):
-        curator.median_slope(Logistic(), np.zeros(3), mechanism=monotone)
+        curator.ask(MedianSlope(Logistic(), np.zeros(3)), monotone)
     assert curator.spent_share == spent
 
 
@@ -352,13 +355,10 @@ def test_batches_are_not_drawn_unless_rows_allow_it():
     rows.check_batches = refuse
     with pytest.raises(NotSupported, match="of their own"):
         curator.descend(
-            Logistic(),
-            np.zeros(3),
-            clip=1.0,
-            step_sizes=np.ones(2),
-            mechanism=Gaussian(50.0),
-            order="pass",
-            batch_size=5,
+            Descent(
+                Logistic(), np.zeros(3), clip=1.0, step_sizes=np.ones(2), order="pass", batch_size=5
+            ),
+            Gaussian(50.0),
         )
     assert curator.spent_share == 0
 
@@ -367,7 +367,7 @@ def test_sums_of_all_rows_are_not_cut():
     """Every row at its clip in one direction: the largest sum that there can be."""
     rows, curator = spied(Budget(1e5, 1e-6, "add_remove"))
     rows.gradient_sum = lambda *_: Sum(np.array([10.0, -10.0, 5.0]), 0.0)
-    noisy = curator.gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=Gaussian(0.01))
+    noisy = curator.ask(Gradient(Logistic(), np.zeros(3), clip=1.0), Gaussian(0.01))
     assert noisy.values == pytest.approx([10.0, -10.0, 5.0], abs=0.08)  # 8 deviations
 
 
@@ -378,7 +378,7 @@ def test_samples_share_the_budget_and_hide_their_size():
     curator.open("zcdp")
     part = curator.sample(0.2)
     assert part.n_rows == 500
-    part.gradient(Logistic(), np.zeros(4), clip=1.0, mechanism=Gaussian(50.0))
+    part.ask(Gradient(Logistic(), np.zeros(4), clip=1.0), Gaussian(50.0))
     assert curator.spent_share == part.spent_share > 0
     with pytest.raises(ValueError, match="rate"):
         curator.sample(0.0)
@@ -432,19 +432,21 @@ def test_what_holds_a_budget_cannot_be_copied(copier):
 def test_mechanisms_must_fit_the_question():
     rows, curator = spied()
     with pytest.raises(TypeError, match="Gaussian"):
-        curator.gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=Laplace(0.01))
-    gradient = curator.gradient(Logistic(), np.zeros(3), clip=1.0, mechanism=Gaussian(50.0))
+        curator.ask(Gradient(Logistic(), np.zeros(3), clip=1.0), Laplace(0.01))
+    gradient = curator.ask(Gradient(Logistic(), np.zeros(3), clip=1.0), Gaussian(50.0))
     with pytest.raises(TypeError, match="Gaussian"):
         curator.refine(gradient, mechanism=L2Norm(0.01))
     with pytest.raises(TypeError, match="SelectionMechanism"):
-        curator.choose_step(
-            Logistic(),
-            np.zeros(3),
-            np.ones(3),
-            np.zeros(2),
-            clip=1.0,
-            public_losses=np.zeros(2),
-            mechanism=Gaussian(50.0),
+        curator.ask(
+            LineLosses(
+                Logistic(),
+                np.zeros(3),
+                np.ones(3),
+                np.zeros(2),
+                clip=1.0,
+                public_losses=np.zeros(2),
+            ),
+            Gaussian(50.0),
         )
     assert rows.charges_when_read == [1]
 
@@ -453,7 +455,7 @@ def test_mechanisms_must_fit_the_question():
 def test_clips_that_sums_cannot_take_cost_nothing(clip):
     _, curator = spied()
     with pytest.raises(ValueError, match="clip"):
-        curator.gradient(Logistic(), np.zeros(3), clip=clip, mechanism=Gaussian(50.0))
+        curator.ask(Gradient(Logistic(), np.zeros(3), clip=clip), Gaussian(50.0))
     assert curator.spent_share == 0
 
 
@@ -461,7 +463,7 @@ def test_clips_that_sums_cannot_take_cost_nothing(clip):
 def test_narrow_numbers_do_not_lose_noise(narrow):
     clip = narrow(0.1)
     _, curator = spied()
-    gradient = curator.gradient(Logistic(), np.zeros(3), clip=clip, mechanism=Gaussian(narrow(60)))
+    gradient = curator.ask(Gradient(Logistic(), np.zeros(3), clip=clip), Gaussian(narrow(60)))
     assert Fraction(gradient.noise_scale) >= Fraction(float(clip)) * 60
 
 

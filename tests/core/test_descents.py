@@ -12,6 +12,7 @@ import discreet.core.descents as descents
 from discreet.accounting.subsampling import SampledGaussian
 from discreet.core import Account, Budget, Curator, Gaussian, L2Norm, Laplace
 from discreet.core.bits import SeededBits
+from discreet.core.descents import Descent
 from discreet.core.filters import PrivacyFilter
 from discreet.core.noise import Noise
 from discreet.errors import BudgetExceeded, PrivacyError
@@ -136,12 +137,16 @@ def noise_of(mechanism, order, count, **settings):
         batch = settings["batch_size"]
         draws.append(
             curator.descend(
-                Hinge(),
-                np.append(np.zeros(D), 2.0),  # margins are 2: beyond the hinge
-                mechanism=mechanism,
-                order=order,
-                **settings,
-                step_sizes=np.append(np.zeros(N // batch - 1), -batch) if order == "pass" else [-1],
+                Descent(
+                    Hinge(),
+                    np.append(np.zeros(D), 2.0),
+                    order=order,
+                    step_sizes=np.append(np.zeros(N // batch - 1), -batch)
+                    if order == "pass"
+                    else [-1],
+                    **settings,
+                ),
+                mechanism,
             )
         )
     return np.array(draws) - np.append(np.zeros(D), 2.0)
@@ -209,7 +214,7 @@ def test_rows_drawn_one_by_one_are_uniform():
     curator.open_plan(step, 20_000)
     steps = np.full(20_000, 1e-3)
     curator.descend(
-        Logistic(), np.zeros(D + 1), clip=1.0, step_sizes=steps, mechanism=step, order="one_row"
+        Descent(Logistic(), np.zeros(D + 1), clip=1.0, step_sizes=steps, order="one_row"), step
     )
     drawn = np.concatenate([call[2]["order"].ravel() for call in rows.calls])
     assert stats.chisquare(np.bincount(drawn, minlength=N)).pvalue > 1e-7
@@ -404,12 +409,14 @@ def test_an_audit_of_a_pass():
             curator = Curator(rows, Account(Budget(epsilon, 0.0, "replace_one")), noise)
             curator.open("pure")
             weights = curator.descend(
-                Hinge(),
-                np.zeros(1),
-                clip=1.0,
-                step_sizes=np.array([0.01, 0.01, 0.01]),
-                mechanism=L2Norm(epsilon),
-                order="pass",
+                Descent(
+                    Hinge(),
+                    np.zeros(1),
+                    clip=1.0,
+                    step_sizes=np.array([0.01, 0.01, 0.01]),
+                    order="pass",
+                ),
+                L2Norm(epsilon),
             )
             drawn.append(weights[0])
         return np.array(drawn)

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from discreet.core.rows import Counts
 
 from discreet.accounting.composition import divide
 from discreet.core import (
@@ -18,12 +19,19 @@ from discreet.core import (
 )
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
+from discreet.core.questions import (
+    ColumnBounds,
+    ExponentCounts,
+    MedianNorm,
+    OuterSum,
+    RowSum,
+    SquareSum,
+)
 from discreet.core.ranges import (
     cell_counts,
     norm_candidates,
     select_median_norm,
 )
-from discreet.core.rows import Counts
 from discreet.errors import BudgetExceeded, PrivacyError
 from discreet.rows import Sum, as_rows
 
@@ -77,12 +85,12 @@ def spied(relation="add_remove", measures=("zcdp",), delta=1e-6, share=0.5, **se
 
 def test_every_look_was_charged_first():
     rows, curator = spied()
-    curator.row_sum(mechanism=SMALL)
-    curator.outer_sum(mechanism=SMALL)
-    curator.column_bounds(0, coverage=0.9, mechanism=CHOICE)
-    curator.square_sum(mechanism=SMALL)
-    curator.median_norm(mechanism=CHOICE)
-    curator.exponent_counts(mechanism=SMALL)
+    curator.ask(RowSum(curator.row_norm), SMALL)
+    curator.ask(OuterSum(curator.row_norm), SMALL)
+    curator.ask(ColumnBounds(0, coverage=0.9), CHOICE)
+    curator.ask(SquareSum(curator.row_norm), SMALL)
+    curator.ask(MedianNorm(), CHOICE)
+    curator.ask(ExponentCounts(curator.n_features), SMALL)
     assert rows.looks == [1, 2, 4, 5, 6, 7]  # both choices of a column are paid for at once
 
 
@@ -95,24 +103,24 @@ def test_nothing_is_read_that_is_not_affordable_or_makes_no_sense():
         with pytest.raises(TypeError, match="Gaussian or L2Norm"):
             ask(mechanism=Laplace(0.001))
     with pytest.raises(BudgetExceeded):
-        curator.column_bounds(0, coverage=0.9, mechanism=ExponentialMechanism(2.0, monotone=False))
+        curator.ask(ColumnBounds(0, coverage=0.9), ExponentialMechanism(2.0, monotone=False))
     with pytest.raises(PrivacyError, match="monotone"):
-        curator.column_bounds(0, coverage=0.9, mechanism=ExponentialMechanism(0.01, monotone=True))
+        curator.ask(ColumnBounds(0, coverage=0.9), ExponentialMechanism(0.01, monotone=True))
     with pytest.raises(BudgetExceeded):
-        curator.median_norm(mechanism=ExponentialMechanism(2.0, monotone=False))
+        curator.ask(MedianNorm(), ExponentialMechanism(2.0, monotone=False))
     with pytest.raises(PrivacyError, match="monotone"):
-        curator.median_norm(mechanism=ExponentialMechanism(0.01, monotone=True))
+        curator.ask(MedianNorm(), ExponentialMechanism(0.01, monotone=True))
     with pytest.raises(TypeError):
-        curator.median_norm(mechanism=SMALL)
+        curator.ask(MedianNorm(), SMALL)
     for largest in (0.0, math.nan, -1.0):
         with pytest.raises(ValueError, match="clip must be"):
-            curator.median_norm(mechanism=CHOICE, largest=largest)
+            curator.ask(MedianNorm(largest=largest), CHOICE)
     for coverage in (0.0, 1.0, math.nan):
         with pytest.raises(ValueError, match="coverage"):
-            curator.column_bounds(0, coverage=coverage, mechanism=CHOICE)
+            curator.ask(ColumnBounds(0, coverage=coverage), CHOICE)
     for share in (0.0, 1.01, math.nan):
         with pytest.raises(ValueError, match="share must be"):
-            curator.square_sum(share=share, mechanism=SMALL)
+            curator.ask(SquareSum(curator.row_norm, share=share), SMALL)
     assert rows.looks == []
     assert curator.spent_share == 0
 
@@ -131,17 +139,23 @@ def test_rows_without_a_bound_are_refused_for_free():
 )
 def test_noise_is_scaled_to_the_sensitivity_under_the_relation(relation, first, second):
     _, curator = spied(relation)
-    assert curator.row_sum(mechanism=SMALL).deviation == pytest.approx(100 * first, rel=1e-5)
-    assert curator.outer_sum(mechanism=SMALL).deviation == pytest.approx(100 * second, rel=1e-5)
-    assert curator.square_sum(mechanism=SMALL).deviation == pytest.approx(100 * second, rel=1e-5)
-    short = curator.square_sum(share=0.2, mechanism=SMALL)
+    assert curator.ask(RowSum(curator.row_norm), SMALL).deviation == pytest.approx(
+        100 * first, rel=1e-5
+    )
+    assert curator.ask(OuterSum(curator.row_norm), SMALL).deviation == pytest.approx(
+        100 * second, rel=1e-5
+    )
+    assert curator.ask(SquareSum(curator.row_norm), SMALL).deviation == pytest.approx(
+        100 * second, rel=1e-5
+    )
+    short = curator.ask(SquareSum(curator.row_norm, share=0.2), SMALL)
     assert short.deviation == pytest.approx(20 * second, rel=1e-5)
     _, curator = spied(relation, error=0.25)  # twice the rounding error comes on top
-    assert curator.row_sum(mechanism=SMALL).deviation == pytest.approx(
+    assert curator.ask(RowSum(curator.row_norm), SMALL).deviation == pytest.approx(
         100 * (first + 0.5), rel=1e-5
     )
-    assert curator.outer_sum(mechanism=SMALL).deviation >= 100 * (second + 0.5)
-    assert curator.square_sum(mechanism=SMALL).deviation >= 100 * (second + 0.5)
+    assert curator.ask(OuterSum(curator.row_norm), SMALL).deviation >= 100 * (second + 0.5)
+    assert curator.ask(SquareSum(curator.row_norm), SMALL).deviation >= 100 * (second + 0.5)
 
 
 def test_pure_noise_has_the_deviation_that_is_stated():
@@ -149,7 +163,7 @@ def test_pure_noise_has_the_deviation_that_is_stated():
     mechanism = L2Norm(0.0005)
     draws, stated = [], 0.0
     for _ in range(600):
-        noisy = curator.outer_sum(mechanism=mechanism)
+        noisy = curator.ask(OuterSum(curator.row_norm), mechanism)
         draws.append(noisy.values - [3.0, 0.5, 4.0])
         stated = noisy.deviation
     # 1800 coordinates of kurtosis below 7: the ratio's deviation is below 0.06, so 0.35 is 6 of it
@@ -178,7 +192,7 @@ def test_bounds_of_a_column_hold_most_of_it():
     curator = Curator(rows, account, Noise(SeededBits(0)))
     curator.open_reserved(0)
     mechanism = ExponentialMechanism(0.1, monotone=False)
-    low, high = curator.column_bounds(1, coverage=0.95, mechanism=mechanism)
+    low, high = curator.ask(ColumnBounds(1, coverage=0.95), mechanism)
     assert 15 <= low <= 30
     assert 70 <= high <= 85
 
@@ -319,7 +333,7 @@ def test_noise_of_exponent_counts_by_relation(relation, change):
     account.reserve(divide(account.budget, [("all", 0.5)], ("gdp",)))
     curator = Curator(as_rows(X, np.zeros(5), fit_intercept=False), account, Noise(SeededBits(3)))
     curator.open_reserved(0)
-    noisy = curator.exponent_counts(mechanism=Gaussian(50.0))
+    noisy = curator.ask(ExponentCounts(curator.n_features), Gaussian(50.0))
     expected = 50.0 * math.sqrt(change * 40)
     assert noisy.deviation == pytest.approx(expected, rel=1e-4)
     assert noisy.values.size == 129 * 40
@@ -336,9 +350,9 @@ def test_noise_of_counts_of_largest_entries_by_relation(relation, change):
     curator.open_reserved(0)
     for wrong in (np.full(119, True), np.full(120, False), True):
         with pytest.raises(ValueError, match="among must name some of 120 columns"):
-            curator.exponent_counts(wrong, mechanism=Gaussian(50.0))
+            curator.ask(ExponentCounts(curator.n_features, wrong), Gaussian(50.0))
     assert curator.spent_share == 0
-    noisy = curator.exponent_counts(np.full(120, True), mechanism=Gaussian(50.0))
+    noisy = curator.ask(ExponentCounts(curator.n_features, np.full(120, True)), Gaussian(50.0))
     expected = 50.0 * math.sqrt(2 * change)
     assert noisy.deviation == pytest.approx(expected, rel=1e-4)
     assert noisy.values.size == 43 * 121
@@ -352,12 +366,12 @@ def test_columns_of_exponent_counts_are_those_of_the_table_without_the_intercept
     rows = as_rows(np.ones((5, 12)), np.zeros(5), fit_intercept=True)
     curator = Curator(rows, account, Noise(SeededBits(3)))
     curator.open_reserved(0)
-    noisy = curator.exponent_counts(np.full(12, True), mechanism=Gaussian(50.0))
+    noisy = curator.ask(ExponentCounts(curator.n_features, np.full(12, True)), Gaussian(50.0))
     assert noisy.values.size == 43 * 13
     spent = curator.spent_share
     with pytest.raises(ValueError, match="among must name some of 12 columns"):
-        curator.exponent_counts(np.full(13, True), mechanism=Gaussian(50.0))
+        curator.ask(ExponentCounts(curator.n_features, np.full(13, True)), Gaussian(50.0))
     assert curator.spent_share == spent
-    noisy = curator.exponent_counts(mechanism=Gaussian(50.0))
+    noisy = curator.ask(ExponentCounts(curator.n_features), Gaussian(50.0))
     assert noisy.values.size == 129 * 12
     assert noisy.deviation == pytest.approx(50.0 * math.sqrt(12), rel=1e-4)

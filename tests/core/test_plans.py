@@ -16,6 +16,7 @@ from discreet.core.noise import Noise
 from discreet.errors import BudgetExceeded, PrivacyError
 from discreet.objectives import Logistic
 from discreet.rows import as_rows
+from discreet.rows.sums import gradient_sum
 
 BUDGET = Budget(1.0, 1e-6, "add_remove")
 
@@ -141,7 +142,7 @@ def test_run_charges_first_and_withholds_what_is_not_finite():
     def compute(rows, noise):
         assert curator.spent_share == 0.5  # charged before it ran
         noise.gaussian(3, 1.0, -30)
-        return rows.gradient_sum(np.zeros(3), Logistic(), 1.0).values * math.nan
+        return gradient_sum(rows, np.zeros(3), Logistic(), 1.0).values * math.nan
 
     with pytest.raises(PrivacyError, match="nothing was released"):
         curator.run(compute, size=3, proven_for="add_remove", mechanism=Pair(0.5, 1e-7))

@@ -5,6 +5,7 @@ from functools import reduce
 
 import numpy as np
 import pytest
+from discreet.core.rows import Counts
 from scipy import stats
 
 from discreet.core import ExponentialMechanism, ranges
@@ -17,7 +18,6 @@ from discreet.core.ranges import (
     select_bounds_from_counts,
     tail_share,
 )
-from discreet.core.rows import Counts
 from discreet.errors import PrivacyError
 
 SMALL = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])

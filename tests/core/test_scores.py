@@ -5,6 +5,7 @@ import pytest
 
 from discreet.core import Account, Budget, Curator, ExponentialMechanism, Gaussian, Noise
 from discreet.core.bits import SeededBits
+from discreet.core.questions import CurvatureSum, ScoreSum
 from discreet.errors import BudgetExceeded
 from discreet.objectives import Huber, Squared
 from discreet.rows import as_rows
@@ -71,9 +72,9 @@ def test_nothing_is_read_before_it_is_paid_for(name):
 def test_a_clip_below_one_and_a_slope_without_bound_are_refused():
     made, rows = curator()
     with pytest.raises(ValueError, match="clip"):
-        made.score_sum(LOSS, np.zeros(3), clip=0.5, mechanism=Gaussian(1.0))
+        made.ask(ScoreSum(LOSS, np.zeros(3), clip=0.5), Gaussian(1.0))
     with pytest.raises(ValueError, match="slope_bound"):
-        made.score_sum(Squared(), np.zeros(3), clip=1.0, mechanism=Gaussian(1.0))
+        made.ask(ScoreSum(Squared(), np.zeros(3), clip=1.0), Gaussian(1.0))
     assert rows.asked == []
     assert made.spent_share == 0
 
@@ -83,8 +84,7 @@ def test_a_sample_is_asked_on_the_same_budget_with_the_noise_of_all_rows():
     few = made.on_sample(rows.rows.take(np.arange(5)), 6)
     assert (few.n_rows, made.n_rows) == (6, 50)
     answers = [
-        each.curvature_sum(LOSS, np.zeros(3), clip=CLIP, mechanism=Gaussian(2.0))
-        for each in (made, few)
+        each.ask(CurvatureSum(LOSS, np.zeros(3), clip=CLIP), Gaussian(2.0)) for each in (made, few)
     ]
     assert answers[0].deviation == answers[1].deviation
     assert few.spent_share == made.spent_share > 0

@@ -8,8 +8,10 @@ import pytest
 from discreet.core import Account, Budget, Curator, Gaussian, L2Norm, Laplace
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
+from discreet.core.questions import ClassCounts, TargetSum
 from discreet.errors import BudgetExceeded
 from discreet.rows import Sum
+from discreet.rows.moments import xy_moment_sum
 
 SMALL = Gaussian(100.0)
 
@@ -49,7 +51,7 @@ def spied(relation="add_remove", **settings):
 
 def ask(curator, **changes):
     question = {"clip": 2.0, "target_weight": 3.0, "mechanism": SMALL, **changes}
-    return curator.xy_moment_sum(**question)
+    return xy_moment_sum(curator, **question)
 
 
 def test_every_look_was_charged_first():
@@ -102,13 +104,13 @@ def test_the_noise_has_the_deviation_that_is_stated():
 def test_a_sum_of_targets_is_charged_first_and_noisy_by_its_sensitivity(relation, apart):
     rows, curator = spied(relation, error=0.25)
     with pytest.raises(BudgetExceeded):
-        curator.target_sum(bound=2.0, mechanism=Gaussian(0.1))
+        curator.ask(TargetSum(clip=2.0), Gaussian(0.1))
     with pytest.raises(TypeError, match="Gaussian"):
-        curator.target_sum(bound=2.0, mechanism=Laplace(0.001))
+        curator.ask(TargetSum(clip=2.0), Laplace(0.001))
     with pytest.raises(ValueError, match="bound"):
-        curator.target_sum(bound=math.inf, mechanism=SMALL)
+        curator.ask(TargetSum(clip=math.inf), SMALL)
     assert rows.looks == []
-    noisy = curator.target_sum(bound=2.0, mechanism=SMALL)
+    noisy = curator.ask(TargetSum(clip=2.0), SMALL)
     assert rows.looks == [(1, 2.0)]
     assert noisy.values.shape == (1,)
     assert noisy.deviation == pytest.approx(100 * (apart + 0.5), rel=1e-5)
@@ -118,13 +120,13 @@ def test_a_sum_of_targets_is_charged_first_and_noisy_by_its_sensitivity(relation
 def test_class_counts_are_charged_first_and_noisy_by_their_sensitivity(relation, apart):
     rows, curator = spied(relation, error=0.25)
     with pytest.raises(BudgetExceeded):
-        curator.class_counts(3, mechanism=Gaussian(0.1))
+        curator.ask(ClassCounts(3), Gaussian(0.1))
     with pytest.raises(TypeError, match="Gaussian"):
-        curator.class_counts(3, mechanism=Laplace(0.001))
+        curator.ask(ClassCounts(3), Laplace(0.001))
     with pytest.raises(ValueError, match="n_classes"):
-        curator.class_counts(0, mechanism=SMALL)
+        curator.ask(ClassCounts(0), SMALL)
     assert rows.looks == []
-    noisy = curator.class_counts(3, mechanism=SMALL)
+    noisy = curator.ask(ClassCounts(3), SMALL)
     assert rows.looks == [(1, 3)]
     assert noisy.values.shape == (3,)
     assert noisy.deviation == pytest.approx(100 * (apart + 0.5), rel=1e-5)

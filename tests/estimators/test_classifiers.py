@@ -19,6 +19,7 @@ from discreet import (
     PrivacyLeakWarning,
 )
 from discreet.core import Gaussian
+from discreet.core.questions import RowSum
 from discreet.solvers import GD
 
 CLASSIFIERS = [LogisticRegression, LinearSVC]
@@ -210,7 +211,7 @@ def test_a_fit_that_is_stopped_closes_its_account(stop, read, binary, monkeypatc
         curator.open("gdp")
         curators.append(curator)
         if read:
-            curator.row_sum(mechanism=Gaussian(1e3))
+            curator.ask(RowSum(curator.row_norm), Gaussian(1e3))
         raise stop
 
     monkeypatch.setattr(GD, "_solve", interrupted)
@@ -223,7 +224,7 @@ def test_a_fit_that_is_stopped_closes_its_account(stop, read, binary, monkeypatc
     (entry,) = ledger.records()
     assert entry["status"] == ("reserved" if read else "returned")
     with pytest.raises(PrivacyError, match="closed"):
-        curators[0].row_sum(mechanism=Gaussian(1e3))
+        curators[0].ask(RowSum(curators[0].row_norm), Gaussian(1e3))
     assert not hasattr(model, "coef_")
 
 

@@ -13,6 +13,7 @@ from discreet import LogisticRegression, PrivacyLeakWarning, Scale
 from discreet.estimators.classifiers import Link
 from discreet.objectives import L2, Logistic, Problem, Softmax
 from discreet.rows import as_rows
+from discreet.rows.sums import gradient_sum
 from discreet.solvers import Solution
 
 SCORES = np.linspace(-12, 12, 241)
@@ -43,7 +44,7 @@ def test_clipped_pulls_balance_where_it_says(chance):
     low, high = 0.0, 10.0
     for _ in range(60):
         middle = 0.5 * (low + high)
-        rising = rows.gradient_sum([middle], Logistic(), clip).values[0] > 0
+        rising = gradient_sum(rows, [middle], Logistic(), clip).values[0] > 0
         low, high = (low, middle) if rising else (middle, high)
     found = Link(clip / length).positive(np.array([length * low]))
     assert found[0] == pytest.approx(chance, abs=1e-6)

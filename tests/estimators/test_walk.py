@@ -1,54 +1,65 @@
 """A default fit passes through few files and functions, so that a reader can follow it."""
 
+import importlib.util
 import sys
-import warnings
+import threading
 from pathlib import Path
 
-import numpy as np
+import pytest
 
-import discreet
-from discreet import LogisticRegression
+from discreet import validate
+
+ROOT = Path(__file__).parents[2]
+spec = importlib.util.spec_from_file_location("walk", ROOT / "tools" / "walk.py")
+tool = importlib.util.module_from_spec(spec)
+sys.modules["walk"] = tool
+spec.loader.exec_module(tool)
 
 FILES, FUNCTIONS = 37, 222
-PACKAGE = Path(discreet.__file__).parent
-FITS = 8
-"""About one fit in eight refines a draw of noise in high precision, which takes more functions.
-The least of eight fits is measured, so that all of them do with probability below 1e-6."""
-
-
-def fit():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, (5000, 8))
-    y = (X[:, 0] + 0.1 * rng.normal(size=5000) > 0).astype(int)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        LogisticRegression(epsilon=1.0, delta=1e-6, classes=[0, 1]).fit(X, y)
-
-
-def walk():
-    """Return the functions of discreet that a fit calls, as pairs of file and qualified name.
-
-    Comprehensions and lambdas count as part of the function that they are written in.
-    """
-    found = set()
-
-    def note(frame, event, argument):
-        path, name = frame.f_code.co_filename, frame.f_code.co_qualname
-        if event == "call" and path.startswith(str(PACKAGE)) and not name.endswith(">"):
-            found.add((path, name))
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        fit()
-    finally:
-        sys.setprofile(before)
-    return found
 
 
 def test_a_default_fit_passes_through_few_files_and_functions():
-    fit()  # caches are filled and kernels compiled
-    functions = min((walk() for _ in range(FITS)), key=len)
+    functions = tool.walks(tool.fit)[0]
     assert len(functions) > 50
-    assert len({path for path, _ in functions}) <= FILES
+    assert len(tool.files_of(functions)) <= FILES
     assert len(functions) <= FUNCTIONS
+
+
+def test_functions_are_counted_in_the_order_of_their_first_call_and_in_all_threads():
+    def checked():
+        return [validate.number("epsilon", value) for value in (1.0, 2.0)]
+
+    def call():
+        validate.integer("count", 3)
+        thread = threading.Thread(target=checked)
+        thread.start()
+        thread.join()
+
+    found = tool.walk(call)
+    names = [name for _, name in found]
+    assert found["validate.py", "integer"] == 1
+    assert found["validate.py", "number"] == 2
+    assert names.index("integer") < names.index("number")
+    assert tool.files_of(found) == ["validate.py"]
+
+
+def test_a_call_that_fails_leaves_no_profiler():
+    before = sys.getprofile()
+    with pytest.raises(ZeroDivisionError):
+        tool.walk(lambda: 1 / 0)
+    assert sys.getprofile() is before
+    assert threading.getprofile() is None
+
+
+def test_the_command_is_followed_and_listed(tmp_path, capsys):
+    tool.write_table(tmp_path)
+    tool.command(tmp_path)
+    found = tool.walk(lambda: tool.command(tmp_path))
+    assert ("cli/fit.py", "fit") in found
+    tool.show("discreet fit", [found], listed=True)
+    shown = capsys.readouterr().out
+    assert f"{len(tool.files_of(found))} files" in shown
+    assert "\n  cli/fit.py: " in shown
+    (tmp_path / "people.csv").write_text("age\n1\n", "utf-8")
+    with pytest.raises(SystemExit, match="exit code"):
+        tool.command(tmp_path)

@@ -25,6 +25,7 @@ from discreet.core import Account, Budget, Curator, Gaussian
 from discreet.core.bits import SeededBits
 from discreet.core.curator import NoisyMoment
 from discreet.core.noise import Noise
+from discreet.core.questions import CurvatureSum
 from discreet.estimators import base
 from discreet.inference.measure import (
     CLIP_FACTORS,
@@ -441,7 +442,7 @@ def test_the_expected_error_of_a_hessian_is_that_of_the_noise_it_would_get(relat
     curator.open("gdp")
     clip = CLIP_FACTORS[0] * np.sqrt(size)
     bought = Gaussian.sharing(mu**2)
-    noisy = curator.curvature_sum(Logistic(), np.zeros(size), clip=clip, mechanism=bought)
+    noisy = curator.ask(CurvatureSum(Logistic(), np.zeros(size), clip=clip), bought)
     wanted = noisy.deviation * np.sqrt(2 * size) / (0.5 * n)
     expected = _Stage._error(_Source(curator, n), mu, size, _Usual(curvature=0.5))
     assert expected == pytest.approx(wanted, rel=1e-6)

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from discreet import Budget, Largest, LogisticRegression, Magnitude
+from discreet.core.questions import ExponentCounts
 from discreet.preparation import Centre, Radius, Scale, check_steps
 from discreet.preparation.magnitude import (
     FALSE_ALARM,
@@ -16,6 +17,7 @@ from discreet.preparation.magnitude import (
 )
 from discreet.preparation.steps import FITTED_STEPS, RowNorms, from_dict, to_dict
 from discreet.rows import EXPONENTS, as_rows
+from discreet.rows.moments import exponent_counts
 
 
 class Counted:
@@ -27,7 +29,7 @@ class Counted:
         self._rows = as_rows(X, np.zeros(len(X)), fit_intercept=False)
 
     def exponent_counts(self, among=None, *, mechanism):
-        values = self._rows.exponent_counts(among).values
+        values = exponent_counts(self._rows, among).values
         return SimpleNamespace(values=values, deviation=self.deviation)
 
 
@@ -441,7 +443,7 @@ class Planted(Counted):
         self._planted = (column, cell, deviations * deviation)
 
     def exponent_counts(self, among=None, *, mechanism):
-        noisy = super().exponent_counts(among, mechanism=mechanism)
+        noisy = super().ask(ExponentCounts(super().n_features, among), mechanism)
         column, cell, more = self._planted
         noisy.values.reshape(-1, noisy.values.size // self._height(among))[column, cell] += more
         return noisy

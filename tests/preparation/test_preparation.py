@@ -38,6 +38,8 @@ from discreet.preparation import (
     pipeline,
 )
 from discreet.rows import Rows, RowWeights, as_rows
+from discreet.rows.scores import score_sum
+from discreet.rows.sums import gradient_sum
 from discreet.solvers.gd import GD
 from discreet.solvers.objpert import ObjPert
 
@@ -497,9 +499,9 @@ def test_inference_reads_rows_with_the_weights_of_the_model(copy):
     far, _ = pipeline.distant_rows(prepared, X, y, fit_intercept=True, weights=own)
     assert far.row_weights.values.tolist() == own.values.tolist()
     # and sums over them are those of rows with these weights
-    score = far.score_sum(np.zeros(4), Logistic(), 1e6).values
+    score = score_sum(far, np.zeros(4), Logistic(), 1e6).values
     rows = as_rows(X, y, weights=own)
-    assert score[-1] == pytest.approx(rows.score_sum(np.zeros(4), Logistic(), 1e6).values[-1])
+    assert score[-1] == pytest.approx(score_sum(rows, np.zeros(4), Logistic(), 1e6).values[-1])
 
 
 def test_a_fit_measures_the_model_that_it_fitted(monkeypatch):
@@ -551,10 +553,10 @@ def test_a_sample_is_transformed_as_all_rows_are():
     seen, smaller = prepared.sampled_rows(problem)
     assert smaller.n_rows == prepared.size == 200
     ask = (np.array([0.5, -1.0, 0.25, 0.1]), Logistic(), 1e6)
-    assert np.array_equal(seen.gradient_sum(*ask).values, prepared.rows.gradient_sum(*ask).values)
+    assert np.array_equal(gradient_sum(seen, *ask).values, gradient_sum(prepared.rows, *ask).values)
     far, few = pipeline.distant_rows(prepared, X, None, fit_intercept=True)
-    assert np.array_equal(few.score_sum(*ask).values, far.score_sum(*ask).values)
-    assert not np.array_equal(few.score_sum(*ask).values, seen.score_sum(*ask).values)
+    assert np.array_equal(score_sum(few, *ask).values, score_sum(far, *ask).values)
+    assert not np.array_equal(score_sum(few, *ask).values, score_sum(seen, *ask).values)
 
 
 def test_steps_cannot_take_all_of_the_budget():

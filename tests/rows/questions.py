@@ -4,7 +4,24 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import numpy as np
 
-from discreet.core.ranges import edges, norm_candidates
+from discreet.core.questions import (
+    CandidateLosses,
+    ClassCounts,
+    ColumnBounds,
+    CornerGradient,
+    CurvatureSum,
+    ExponentCounts,
+    Gradient,
+    LineLosses,
+    MedianNorm,
+    MedianSlope,
+    OuterSum,
+    RowSum,
+    ScoreSum,
+    SquareSum,
+    TargetMoment,
+    TargetSum,
+)
 from discreet.objectives import Hinge, Huber, Logistic, MulticlassHinge, Softmax
 from discreet.rows import AffineMap
 
@@ -34,33 +51,46 @@ def candidates(rows):
     return np.stack([weights_of(rows) / k for k in (1, 2, 3)])
 
 
+def exact(rows, question):
+    """Return the exact answer of rows, wherever they are."""
+    return rows.answer([question])[0]
+
+
+def line(rows, loss):
+    return LineLosses(loss, weights_of(rows), along(rows), STEPS, 0.9, np.zeros(STEPS.size))
+
+
 GENERAL = {
-    "gradient": lambda r: r.gradient_sum(weights_of(r), Logistic(), 0.7),
-    "remembered gradient": lambda r: [r.gradient_sum(weights_of(r), Hinge(), 0.7)] * 2,
-    "several outputs": lambda r: r.gradient_sum(weights_of(r, 3), Softmax(3), 0.7),
-    "several hinges": lambda r: r.gradient_sum(weights_of(r, 3), HINGES, 0.7),
-    "logistic line": lambda r: r.line_losses(weights_of(r), along(r), STEPS, Logistic(), 0.9),
-    "huber line": lambda r: r.line_losses(weights_of(r), along(r), STEPS, Huber(0.5), 0.9),
-    "candidates": lambda r: r.candidate_losses(candidates(r), along(r), Logistic(), 0.4),
-    "rows": lambda r: r.row_sum(),
-    "squares": lambda r: r.square_sum(),
-    "short squares": lambda r: r.square_sum(0.3),
-    "outer": lambda r: r.outer_sum(),
-    "xy": lambda r: r.xy_moment_sum(1.1, 0.5, 0.25),
-    "y alone": lambda r: r.xy_moment_sum(1.1, 0.5, 0.25, features=False),
-    "targets": lambda r: r.target_sum(0.8),
-    "classes": lambda r: r.class_counts(2),
-    "exponents": lambda r: r.exponent_counts(),
-    "largest": lambda r: r.exponent_counts(np.arange(r.n_features) != 1),
-    "score": lambda r: r.score_sum(weights_of(r), Logistic(), 1.1),
-    "curvature": lambda r: r.curvature_sum(weights_of(r), Logistic(), 1.1),
-    "slopes": lambda r: r.slope_counts(weights_of(r), Huber(0.5), norm_candidates()),
-    "norms": lambda r: r.norm_counts(norm_candidates()),
+    "gradient": lambda r: exact(r, Gradient(Logistic(), weights_of(r), 0.7)),
+    "remembered gradient": lambda r: [exact(r, Gradient(Hinge(), weights_of(r), 0.7))] * 2,
+    "several outputs": lambda r: exact(r, Gradient(Softmax(3), weights_of(r, 3), 0.7)),
+    "several hinges": lambda r: exact(r, Gradient(HINGES, weights_of(r, 3), 0.7)),
+    "logistic line": lambda r: exact(r, line(r, Logistic())),
+    "huber line": lambda r: exact(r, line(r, Huber(0.5))),
+    "candidates": lambda r: exact(
+        r, CandidateLosses(Logistic(), candidates(r), along(r), 0.4, np.zeros(3))
+    ),
+    "rows": lambda r: exact(r, RowSum(r.row_norm)),
+    "squares": lambda r: exact(r, SquareSum(r.row_norm)),
+    "short squares": lambda r: exact(r, SquareSum(r.row_norm, 0.3)),
+    "outer": lambda r: exact(r, OuterSum(r.row_norm)),
+    "xy": lambda r: exact(r, TargetMoment(1.1, 0.5, 0.25)),
+    "y alone": lambda r: exact(r, TargetMoment(1.1, 0.5, 0.25, features=False)),
+    "targets": lambda r: exact(r, TargetSum(0.8)),
+    "classes": lambda r: exact(r, ClassCounts(2)),
+    "exponents": lambda r: exact(r, ExponentCounts(r.n_features)),
+    "largest": lambda r: exact(r, ExponentCounts(r.n_features, np.arange(r.n_features) != 1)),
+    "score": lambda r: exact(r, ScoreSum(Logistic(), weights_of(r), 1.1)),
+    "curvature": lambda r: exact(r, CurvatureSum(Logistic(), weights_of(r), 1.1)),
+    "slopes": lambda r: exact(r, MedianSlope(Huber(0.5), weights_of(r))),
+    "norms": lambda r: exact(r, MedianNorm()),
     "objective": lambda r: r.objective_sum(weights_of(r), Logistic()),
 }
 STORED = {
-    "corner": lambda r: r.corner_gradient(weights_of(r), Huber(0.5), 0.7),
-    "column": lambda r: r.column_counts(2, edges()),
+    "corner": lambda r: exact(
+        r, CornerGradient(Huber(0.5), weights_of(r), 0.7, np.zeros(r.n_parameters))
+    ),
+    "column": lambda r: exact(r, ColumnBounds(2, 0.9)),
     "hessian": lambda r: r.hessian_sum(weights_of(r), Logistic()) if r.dense else np.zeros(1),
     "hessians": lambda r: r.hessian_sum(weights_of(r, 3), Softmax(3)) if r.dense else np.zeros(1),
     "product": lambda r: r.hessian_product(weights_of(r), Logistic(), along(r)),

@@ -12,6 +12,9 @@ from discreet.errors import NotSupported
 from discreet.objectives import HuberHinge, Logistic, Softmax, Squared
 from discreet.rows import AffineMap, as_rows
 from discreet.rows.bounds import UNIT_ROUNDOFF, gamma
+from discreet.rows.counts import column_counts
+from discreet.rows.moments import outer_sum, row_sum, square_sum
+from discreet.rows.sums import corner_gradient, gradient_sum
 from discreet.rows.table import KERNELS
 
 N, D = 3000, 6
@@ -92,7 +95,7 @@ def test_gradients_are_those_of_the_written_table(layout, loss, intercept, move)
     plain = replace(plain, norm_bounds=np.maximum(plain.norm_bounds, 1.0))  # at least 1
     weights = np.random.default_rng(1).standard_normal(loss.n_outputs * rows.n_parameters)
     for at in (weights, -2 * weights):
-        found, expected = rows.gradient_sum(at, loss, 0.7), plain.gradient_sum(at, loss, 0.7)
+        found, expected = gradient_sum(rows, at, loss, 0.7), gradient_sum(plain, at, loss, 0.7)
         assert np.allclose(found.values, expected.values, rtol=1e-6, atol=1e-5)
         assert 0 < found.error < 1e-6
 
@@ -104,9 +107,9 @@ def test_moments_are_those_of_the_written_table(table, move):
         found, expected = getattr(rows, question)(), getattr(plain, question)()
         assert np.allclose(found.values, expected.values, rtol=1e-6, atol=1e-5)
         assert expected.error <= found.error * 1.1 < 1e-6
-    short = [each.square_sum(0.3).values for each in (rows, plain)]
+    short = [square_sum(each, 0.3).values for each in (rows, plain)]
     assert np.allclose(*short, rtol=1e-6, atol=1e-5)
-    assert short[0].sum() < 0.99 * rows.square_sum().values.sum()
+    assert short[0].sum() < 0.99 * square_sum(rows).values.sum()
 
 
 def exact_length(x, move, scale):
@@ -167,13 +170,13 @@ def test_the_part_of_one_row_is_within_the_clip(move, layout, intercept):
             rows = moved_rows(LAYOUTS[layout](x[None]), [1.0], move, fit_intercept=intercept)
             weights = np.full(loss.n_outputs * rows.n_parameters, 1e3)
             weights[::2] *= -1
-            found = rows.gradient_sum(weights, loss, 0.5)
+            found = gradient_sum(rows, weights, loss, 0.5)
             assert np.linalg.norm(found.values) <= 0.5 + found.error
         rows = moved_rows(LAYOUTS[layout](x[None]), [1.0], move, fit_intercept=False, row_norm=0.25)
-        assert np.linalg.norm(rows.row_sum().values) <= 0.25 + rows.row_sum().error
-        for squares in (rows.square_sum(), rows.outer_sum()):
+        assert np.linalg.norm(row_sum(rows).values) <= 0.25 + row_sum(rows).error
+        for squares in (square_sum(rows), outer_sum(rows)):
             assert np.linalg.norm(squares.values) <= 0.25**2 + squares.error
-        short = rows.square_sum(0.3)
+        short = square_sum(rows, 0.3)
         assert np.linalg.norm(short.values) <= 0.3 * 0.25**2 + short.error
 
 
@@ -215,7 +218,7 @@ def test_norms_are_computed_once_and_never_missing(table, move):
         other.norm_bounds[missing] = 0.0
         few = other.take(np.arange(N))
         assert np.array_equal(other.norms(), expected)
-        assert other.row_sum().values.tolist() == rows.row_sum().values.tolist()
+        assert row_sum(other).values.tolist() == row_sum(rows).values.tolist()
         assert np.array_equal(few.all_bounds(), expected)
 
 
@@ -259,7 +262,7 @@ def test_losses_of_mapped_rows_are_those_of_the_written_table(table, move):
     weights, direction = np.random.default_rng(5).standard_normal((2, D))
     steps = np.linspace(0, 2, 21)
     for r in (rows, plain):
-        r.gradient_sum(weights, Logistic(), 1.0)
+        gradient_sum(r, weights, Logistic(), 1.0)
     assert np.allclose(rows.margins(direction), plain.margins(direction), rtol=1e-6, atol=1e-6)
     for name, arguments in (
         ("line_losses", (weights, direction, steps, Logistic(), 3.0)),
@@ -284,22 +287,22 @@ def test_mapped_rows_can_be_sampled(table, move):
         moved_rows(table[index], TARGETS[index], move, fit_intercept=True),
     )
     weights = np.ones(D + 1)
-    found = drawn.gradient_sum(weights, Logistic(), 0.7)
-    assert np.array_equal(found.values, fresh.gradient_sum(weights, Logistic(), 0.7).values)
-    assert found.error == rows.gradient_sum(weights, Logistic(), 0.7).error  # of the whole table
+    found = gradient_sum(drawn, weights, Logistic(), 0.7)
+    assert np.array_equal(found.values, gradient_sum(fresh, weights, Logistic(), 0.7).values)
+    assert found.error == gradient_sum(rows, weights, Logistic(), 0.7).error  # of the whole table
 
 
 def test_what_needs_stored_rows_says_so():
     rows = moved_rows(TABLE, TARGETS, MOVES["scaled"], fit_intercept=True)
     weights, order = np.zeros(D + 1), np.zeros((1, 1), dtype=int)
     for ask in (
-        lambda: rows.corner_gradient(weights, Logistic(), 1.0),
+        lambda: corner_gradient(rows, weights, Logistic(), 1.0),
         lambda: rows.descend(weights, Logistic(), order=order, steps=[0.1], clip=1.0),
         lambda: rows.perturbed_gradient(weights, Logistic(), 9.0, 1.0, weights),
         lambda: rows.hessian_sum(weights, Logistic()),
         lambda: rows.hessian_product(weights, Logistic(), weights),
         lambda: rows.hessian_diagonal(weights, Logistic()),
-        lambda: rows.column_counts(0, np.zeros(1)),
+        lambda: column_counts(rows, 0, np.zeros(1)),
         lambda: rows.scaled(1.0),
         lambda: rows.written(START),
     ):
@@ -316,9 +319,9 @@ def test_what_cannot_be_moved_is_refused():
             as_rows(TABLE, TARGETS, **settings).transformed(move, fit_intercept=True)
     rows = moved_rows(TABLE, TARGETS, move, fit_intercept=False)
     with pytest.raises(ValueError, match="clip must be at least"):
-        rows.gradient_sum(np.zeros(D), Logistic(), 1e-10)
+        gradient_sum(rows, np.zeros(D), Logistic(), 1e-10)
     with pytest.raises(ValueError, match="public bound"):
-        rows.square_sum()
+        square_sum(rows)
     infinite = AffineMap(2.0, np.full(D, np.inf), np.zeros(D))
     with pytest.raises(ValueError, match="this map allows inf"):
         moved_rows(TABLE, TARGETS, infinite, fit_intercept=False)
@@ -331,7 +334,7 @@ def test_short_rows_without_a_constant_are_clipped_as_if_their_norm_were_1():
         rows = moved_rows(kind(TABLE[:1]), np.full(1, 1e9), move, fit_intercept=False)
         norm = rows.norms()[0]
         assert norm < 0.1
-        total = rows.gradient_sum(np.zeros(D), Squared(), 0.5)
+        total = gradient_sum(rows, np.zeros(D), Squared(), 0.5)
         assert np.linalg.norm(total.values) == pytest.approx(0.5 * norm, rel=1e-6)
 
 
@@ -339,7 +342,7 @@ def test_other_targets_leave_the_rows_alone():
     rows = moved_rows(TABLE, TARGETS, MOVES["scaled"], fit_intercept=True)
     other = rows.with_targets(-TARGETS)
     weights = np.zeros(D + 1)
-    first, second = (r.gradient_sum(weights, Logistic(), 0.7).values for r in (rows, other))
+    first, second = (gradient_sum(r, weights, Logistic(), 0.7).values for r in (rows, other))
     assert np.array_equal(first, -second)
 
 
@@ -374,8 +377,8 @@ def test_a_row_that_overflows_in_its_units_counts_as_zero(layout):
     rows = moved_rows(layout(X), TARGETS[:4], far, fit_intercept=True, row_norm=1.0)
     few = moved_rows(layout(X[:3]), TARGETS[:3], far, fit_intercept=True, row_norm=1.0)
     weights = np.append(np.full(D, 0.2), 0.0)
-    one, two = (r.gradient_sum(weights, Logistic(), 1.0).values for r in (rows, few))
+    one, two = (gradient_sum(r, weights, Logistic(), 1.0).values for r in (rows, few))
     assert np.isfinite(one).all()
     assert np.array_equal(one[:D], two[:D])
     assert np.linalg.norm(one - two) <= 1.0
-    assert np.allclose(rows.row_sum().values, few.row_sum().values)
+    assert np.allclose(row_sum(rows).values, row_sum(few).values)

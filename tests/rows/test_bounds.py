@@ -10,6 +10,7 @@ import pytest
 import discreet
 from discreet.objectives import Logistic, Softmax
 from discreet.rows import AffineMap, as_rows, bounds
+from discreet.rows.sums import gradient_sum
 from discreet.rows.table import LOSS_KERNELS
 
 SOURCES = Path(discreet.__file__).parent
@@ -68,13 +69,13 @@ def test_blocks_are_as_large_as_bounds_say(name, loss, monkeypatch):
         found.append(arguments[-1].copy())
 
     monkeypatch.setattr(LOSS_KERNELS, name, kept)
-    total = rows.gradient_sum(weights, loss, 1.0)
+    total = gradient_sum(rows, weights, loss, 1.0)
     assert total.error == bounds.gradient_error(9000, bounds.BLOCK_ROWS, 1.0)
     (sums,) = found
     assert len(sums) == 3
     for values, start in zip(sums, range(0, 9000, 4096), strict=True):
         at = slice(start, start + 4096)
-        alone = as_rows(X[at], y[at]).gradient_sum(weights, loss, 1.0).values
+        alone = gradient_sum(as_rows(X[at], y[at]), weights, loss, 1.0).values
         np.testing.assert_array_equal(values.ravel(), alone)
 
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from discreet.errors import NotSupported
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Squared
 from discreet.rows import as_rows
-from discreet.rows.sums import FEW, corner_margins
+from discreet.rows.sums import FEW, candidate_losses, corner_gradient, corner_margins
 
 LOSSES = [Logistic(), Hinge(), HuberHinge(), Huber(1.0), Squared()]
 
@@ -49,7 +49,7 @@ def test_corner_gradient_is_the_sum_of_scaled_gradients(loss, kind, intercept, r
     table = {"rows": X, "columns": np.asfortranarray(X), "csr": sp.csr_array(X)}[kind]
     rows = as_rows(table, y, fit_intercept=intercept, row_norm=row_norm)
     for clip in (0.3, 5.0):
-        sums = rows.corner_gradient(weights, loss, clip)
+        sums = corner_gradient(rows, weights, loss, clip)
         _, expected = reference(X, y, weights, loss, clip, intercept, row_norm)
         assert sums.values == pytest.approx(expected, rel=1e-11, abs=1e-11)
         assert 0 < sums.error < 1e-9
@@ -67,7 +67,7 @@ def test_no_entry_of_a_row_exceeds_the_clip(sparse, row_norm, intercept):
             table = sp.csr_array(X) if sparse else X
             rows = as_rows(table, np.array([1.0]), fit_intercept=intercept, row_norm=row_norm)
             for loss in (Hinge(), Squared()):
-                values = rows.corner_gradient(np.zeros(4 + intercept), loss, clip).values
+                values = corner_gradient(rows, np.zeros(4 + intercept), loss, clip).values
                 assert np.all(np.abs(values) <= clip)
 
 
@@ -75,7 +75,7 @@ def test_a_clipped_row_reaches_the_clip():
     X = np.array([[3.0, -0.5], [0.25, 0.125]])
     rows = as_rows(X, np.array([1.0, 1.0]), fit_intercept=False)
     # hinge at 0: slope −1. Row 1 is scaled by 1/3, row 2 is within the clip as it is.
-    assert rows.corner_gradient(np.zeros(2), Hinge(), 1.0).values == pytest.approx(
+    assert corner_gradient(rows, np.zeros(2), Hinge(), 1.0).values == pytest.approx(
         [-1.25, 1 / 6 - 0.125], rel=1e-12
     )
 
@@ -110,9 +110,9 @@ def test_neighbours_differ_by_the_clip_and_the_error_at_most(sparse):
         weights = np.random.default_rng(seed).normal(size=7)
         candidates = np.random.default_rng(seed + 100).normal(size=(5, 7))
         whole, fewer = as_rows(wrap(X), y), as_rows(wrap(X[1:]), y[1:])
-        a, b = (r.corner_gradient(weights, Hinge(), clip) for r in (whole, fewer))
+        a, b = (corner_gradient(r, weights, Hinge(), clip) for r in (whole, fewer))
         assert np.abs(a.values - b.values).max() <= clip + 2 * a.error
-        a, b = (r.candidate_losses(candidates, weights, Hinge(), clip) for r in (whole, fewer))
+        a, b = (candidate_losses(r, candidates, weights, Hinge(), clip) for r in (whole, fewer))
         assert np.abs(a.values - b.values).max() <= clip + 2 * a.error
 
 
@@ -122,7 +122,7 @@ def test_errors_are_those_of_exact_sums():
     X = rng.integers(-8, 9, size=(9000, 3)) / 8 * 2.0 ** rng.integers(-30, 0, size=(9000, 1))
     y = np.where(rng.random(9000) < 0.5, 1.0, -1.0)
     rows = as_rows(X, y, fit_intercept=False)
-    sums = rows.corner_gradient(np.zeros(3), Hinge(), 4.0)
+    sums = corner_gradient(rows, np.zeros(3), Hinge(), 4.0)
     for j in range(3):
         exact = sum(Fraction(-target) * Fraction(x) for x, target in zip(X[:, j], y, strict=True))
         assert abs(Fraction(float(sums.values[j])) - exact) <= Fraction(sums.error)
@@ -132,12 +132,12 @@ def test_samples_have_their_own_largest_entries():
     X, y = make(500, 5, density=1.0)
     X[:250] *= 1000
     rows = as_rows(X, y)
-    rows.corner_gradient(np.zeros(6), Hinge(), 1.0)  # remembers the largest entries
+    corner_gradient(rows, np.zeros(6), Hinge(), 1.0)  # remembers the largest entries
     drawn = rows.sample(0.3, np.random.default_rng(0))
     fresh = as_rows(drawn.table.array, drawn.targets)
     assert np.array_equal(
-        drawn.corner_gradient(np.ones(6), Hinge(), 1.0).values,
-        fresh.corner_gradient(np.ones(6), Hinge(), 1.0).values,
+        corner_gradient(drawn, np.ones(6), Hinge(), 1.0).values,
+        corner_gradient(fresh, np.ones(6), Hinge(), 1.0).values,
     )
 
 
@@ -153,10 +153,10 @@ def test_candidate_losses_are_sums_of_clipped_changes(loss, sparse, row_norm):
     before = loss.value(full @ parent, y)
     changes = np.array([loss.value(full @ c, y) - before for c in candidates])
     for clip in (0.2, 1e3):
-        sums = rows.candidate_losses(candidates, parent, loss, clip)
+        sums = candidate_losses(rows, candidates, parent, loss, clip)
         expected = np.clip(changes, -clip, clip).sum(axis=1)
         assert sums.values == pytest.approx(expected, rel=1e-11, abs=1e-9)
-    assert rows.candidate_losses(parent[None], parent, loss, 1.0).values == [0.0]
+    assert candidate_losses(rows, parent[None], parent, loss, 1.0).values == [0.0]
 
 
 @pytest.mark.parametrize("loss", [Logistic(), Squared()])
@@ -165,7 +165,7 @@ def test_extreme_candidates_count_as_the_clip(loss):
     rows = as_rows(X, y)
     far = np.array([[1e200, 0, 0, 1e200], [1e308, 1e308, -1e308, 1e308]])
     for parent in (np.zeros(4), far[0]):
-        values = rows.candidate_losses(far, parent, loss, 0.5).values
+        values = candidate_losses(rows, far, parent, loss, 0.5).values
         assert np.all(np.abs(values) <= 100 * 0.5)
 
 
@@ -173,12 +173,12 @@ def test_bad_questions_are_refused():
     X, y = make(20, 3)
     rows = as_rows(X, y)
     with pytest.raises(ValueError, match="weights"):
-        rows.corner_gradient(np.zeros(3), Hinge(), 1.0)
+        corner_gradient(rows, np.zeros(3), Hinge(), 1.0)
     with pytest.raises(ValueError, match="clip"):
-        rows.corner_gradient(np.zeros(4), Hinge(), 0.0)
+        corner_gradient(rows, np.zeros(4), Hinge(), 0.0)
     for bad in (np.zeros(4), np.zeros((2, 3)), np.full((1, 4), np.nan)):
         with pytest.raises(ValueError, match="candidates"):
-            rows.candidate_losses(bad, np.zeros(4), Hinge(), 1.0)
+            candidate_losses(rows, bad, np.zeros(4), Hinge(), 1.0)
 
 
 def test_several_outputs_are_refused():
@@ -188,6 +188,6 @@ def test_several_outputs_are_refused():
     X, y = make(20, 3)
     rows = as_rows(X, y)
     with pytest.raises(NotSupported, match="several outputs"):
-        rows.corner_gradient(np.zeros(4), Several(), 1.0)
+        corner_gradient(rows, np.zeros(4), Several(), 1.0)
     with pytest.raises(NotSupported, match="several outputs"):
-        rows.candidate_losses(np.zeros((1, 4)), np.zeros(4), Several(), 1.0)
+        candidate_losses(rows, np.zeros((1, 4)), np.zeros(4), Several(), 1.0)

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 
 from discreet.objectives import Logistic
 from discreet.rows import AffineMap, as_rows
+from discreet.rows.sums import gradient_sum
 
 RNG = np.random.default_rng(0)
 TABLE = RNG.standard_normal((500, 7)) * (RNG.random((500, 7)) < 0.6) * 2.0
@@ -18,7 +19,7 @@ LAYOUTS = [np.asarray, np.asfortranarray, sp.csr_array]
 
 def gradient(rows):
     weights = np.linspace(-1, 1, rows.n_parameters)
-    return rows.gradient_sum(weights, Logistic(), 0.8).values
+    return gradient_sum(rows, weights, Logistic(), 0.8).values
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -15,6 +15,7 @@ from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Squared
 from discreet.objectives.kernels import slopes
 from discreet.rows import as_rows, bounds
 from discreet.rows.loss_kernels import clip_slopes
+from discreet.rows.sums import gradient_sum, line_losses
 
 STEPS = np.linspace(0, 2, 21)
 ALL = [Logistic(), Hinge(), HuberHinge(), Huber(2.0), Squared()]
@@ -95,10 +96,10 @@ def test_one_row_fewer(convert, loss, table, data):
     kept = np.delete(np.arange(len(X)), gone)
     full = as_rows(convert(X), y, **options)
     part = as_rows(convert(X[kept]), y[kept], **options)
-    sums = [rows.gradient_sum(weights, loss, clip) for rows in (full, part)]
+    sums = [gradient_sum(rows, weights, loss, clip) for rows in (full, part)]
     change = np.linalg.norm((sums[0].values - sums[1].values) / clip)
     assert change <= 1 + 2 * sums[0].error / clip + 1e-14
-    lines = [rows.line_losses(weights, direction, STEPS, loss, clip) for rows in (full, part)]
+    lines = [line_losses(rows, weights, direction, STEPS, loss, clip) for rows in (full, part)]
     change = lines[0].values - lines[1].values
     assert np.all(change >= -2 * lines[0].error)
     assert np.all(change <= clip + 2 * lines[0].error)
@@ -125,7 +126,7 @@ def test_error_bounds_the_gradients_rounding(layout, scaled, to_layout):
     y = generator.choice([-1.0, 1.0], 4500)
     rows = as_rows(X, y, row_norm=scaled)
     weights, clip = generator.standard_normal(4), 2.0
-    got = rows.gradient_sum(weights, Logistic(), clip)
+    got = gradient_sum(rows, weights, Logistic(), clip)
     u, t = coefficients(rows, weights, Logistic(), clip)
     table = X.toarray() if sp.issparse(X) else X
     assert_within(table, u, t, clip)
@@ -147,9 +148,9 @@ def test_error_bounds_the_lines_rounding(loss, clip):
     X, y = generator.standard_normal((1000, 3)), generator.choice([-1.0, 1.0], 1000)
     X[::50] *= 1e4  # rows that leave the fast path
     weights, direction = generator.standard_normal((2, 4))
-    got = as_rows(X, y).line_losses(weights, direction, STEPS, loss, clip)
+    got = line_losses(as_rows(X, y), weights, direction, STEPS, loss, clip)
     each = [
-        as_rows(x[None], t[None]).line_losses(weights, direction, STEPS, loss, clip).values
+        line_losses(as_rows(x[None], t[None]), weights, direction, STEPS, loss, clip).values
         for x, t in zip(X, y, strict=True)
     ]
     true = [math.fsum(column) for column in np.array(each).T]
@@ -167,12 +168,12 @@ def test_error_is_public():
         rows = as_rows(X, y)
         errors.add(
             (
-                rows.gradient_sum(weights, Logistic(), 1.0).error,
-                rows.line_losses(weights, direction, STEPS, Logistic(), 1.0).error,
+                gradient_sum(rows, weights, Logistic(), 1.0).error,
+                line_losses(rows, weights, direction, STEPS, Logistic(), 1.0).error,
             )
         )
         drawn = rows.sample(0.1, generator)
-        assert drawn.gradient_sum(weights, Logistic(), 1.0).error == min(errors)[0]
+        assert gradient_sum(drawn, weights, Logistic(), 1.0).error == min(errors)[0]
     assert len(errors) == 1
 
 
@@ -185,7 +186,7 @@ def test_a_row_counts_the_same_wherever_it_stands(make_layout):
     numbers = []
     for index in (np.arange(1400), np.arange(1, 1400), np.arange(1399, 700, -3), [5]):
         rows = as_rows(make_layout(X[index]), y[index], row_norm=9.0)
-        rows.line_losses(weights, direction, STEPS, Logistic(), 3.0)
+        line_losses(rows, weights, direction, STEPS, Logistic(), 3.0)
         u, t = coefficients(rows, weights - STEPS[3] * direction, Logistic(), 0.5)
         numbers.append(np.array([rows.norm_bounds, rows.margins(weights), u, t]))
         np.testing.assert_array_equal(numbers[-1], numbers[0][:, index])
@@ -237,13 +238,13 @@ def test_sample_is_the_rows_it_drew(make_layout, small_table):
     np.testing.assert_allclose(drawn.margins(weights), fresh.margins(weights), rtol=1e-13)
     for loss in ALL:
         np.testing.assert_allclose(
-            drawn.gradient_sum(weights, loss, 0.5).values,
-            fresh.gradient_sum(weights, loss, 0.5).values,
+            gradient_sum(drawn, weights, loss, 0.5).values,
+            gradient_sum(fresh, weights, loss, 0.5).values,
             rtol=1e-12,
         )
         np.testing.assert_allclose(
-            drawn.line_losses(weights, direction, STEPS, loss, 0.5).values,
-            fresh.line_losses(weights, direction, STEPS, loss, 0.5).values,
+            line_losses(drawn, weights, direction, STEPS, loss, 0.5).values,
+            line_losses(fresh, weights, direction, STEPS, loss, 0.5).values,
             rtol=1e-12,
         )
     assert rows.n_rows == len(y)
@@ -257,8 +258,8 @@ def test_empty_and_full_samples(convert, small_table):
     nobody, everybody = rows.sample(0.0, generator), rows.sample(1.0, generator)
     assert (nobody.n_rows, everybody.n_rows) == (0, rows.n_rows)
     for loss in ALL:
-        np.testing.assert_array_equal(nobody.gradient_sum(weights, loss, 1.0).values, np.zeros(12))
-        line = nobody.line_losses(weights, weights, STEPS, loss, 1.0).values
+        np.testing.assert_array_equal(gradient_sum(nobody, weights, loss, 1.0).values, np.zeros(12))
+        line = line_losses(nobody, weights, weights, STEPS, loss, 1.0).values
         np.testing.assert_array_equal(line, np.zeros(21))
     assert nobody.margins(weights).shape == (0,)
     np.testing.assert_array_equal(everybody.margins(weights), rows.margins(weights))

@@ -12,6 +12,7 @@ from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Loss, Sigmoid, Softmax, Squared
 from discreet.rows import as_rows
 from discreet.rows.curvature import accurate_margins, allowance
+from discreet.rows.sums import gradient_sum, line_losses
 
 SMOOTH = [Logistic(), HuberHinge(), Huber(0.7), Sigmoid(), Squared(), Softmax(3)]
 LAYOUTS = {"C": np.asarray, "F": np.asfortranarray, "csr": sp.csr_array}
@@ -50,7 +51,7 @@ def test_sums_agree_with_their_definitions(loss, layout):
     assert rows.objective_sum(weights, loss) == pytest.approx(loss.value(margins, y).sum())
     slopes = np.asarray(loss.derivative(margins, y)).reshape(len(y), -1)
     gradient = np.einsum("ik,ij->kj", slopes, design).ravel()
-    np.testing.assert_allclose(rows.gradient_sum(weights, loss, 1e9).values, gradient, atol=1e-11)
+    np.testing.assert_allclose(gradient_sum(rows, weights, loss, 1e9).values, gradient, atol=1e-11)
     bends = np.asarray(loss.second_derivative(margins, y)).reshape(len(y), *2 * [loss.n_outputs])
     hessian = np.einsum("ikl,ij,im->kjlm", bends, design, design).reshape(2 * [weights.size])
     vector = np.linspace(-1, 1, weights.size)
@@ -71,11 +72,11 @@ def test_large_tables_in_threads(monkeypatch):
     loss = Softmax(3)
     X, y, weights = table(loss, n=9000)
     rows = as_rows(X, y)
-    whole = rows.hessian_sum(weights, loss), rows.gradient_sum(weights, loss, 1.0).values
+    whole = rows.hessian_sum(weights, loss), gradient_sum(rows, weights, loss, 1.0).values
     monkeypatch.setattr(tables, "ENTRIES_WORTH_A_THREAD", 1)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     np.testing.assert_allclose(rows.hessian_sum(weights, loss), whole[0], rtol=1e-12, atol=1e-9)
-    threaded = rows.gradient_sum(weights, loss, 1.0).values
+    threaded = gradient_sum(rows, weights, loss, 1.0).values
     np.testing.assert_allclose(threaded, whole[1], rtol=1e-12, atol=1e-10)
     assert rows.objective_sum(weights, loss) == pytest.approx(
         loss.value(margins_of(full(X, 1e9), weights, loss), y).sum()
@@ -97,11 +98,11 @@ def test_gradients_of_several_outputs_are_clipped_row_by_row(layout, clip):
     each = np.einsum("ik,ij->ikj", slopes, design).reshape(len(y), -1)
     norms = np.linalg.norm(each, axis=1)
     expected = (each * np.minimum(1, clip / norms)[:, None]).sum(axis=0)
-    total = rows.gradient_sum(weights, loss, clip)
+    total = gradient_sum(rows, weights, loss, clip)
     np.testing.assert_allclose(total.values, expected, atol=1e-10 * max(1, clip))
     for i in (0, 3, 17):
         alone = as_rows(LAYOUTS[layout](X[i : i + 1]), y[i : i + 1])
-        values = alone.gradient_sum(weights, loss, clip).values
+        values = gradient_sum(alone, weights, loss, clip).values
         assert math.sqrt(math.fsum(values * values)) <= clip * (1 + 1e-15)
 
 
@@ -120,7 +121,7 @@ def test_a_row_of_several_outputs_counts_the_same_wherever_it_stands(layout):
 def test_a_target_that_is_no_class_counts_as_nothing():
     X, _, weights = table(Softmax(3), n=4)
     for bad in (-1.0, 3.0, 0.5, 1e300):
-        values = as_rows(X, [bad] * 4).gradient_sum(weights, Softmax(3), 1.0).values
+        values = gradient_sum(as_rows(X, [bad] * 4), weights, Softmax(3), 1.0).values
         np.testing.assert_array_equal(values, np.zeros(24))
 
 
@@ -131,21 +132,21 @@ class OwnSoftmax(Softmax):
 def test_other_losses_with_several_outputs():
     X, y, weights = table(Softmax(3))
     rows = as_rows(X, y, row_norm=1.0)
-    ours = rows.gradient_sum(weights, Softmax(3), 0.3).values
+    ours = gradient_sum(rows, weights, Softmax(3), 0.3).values
     np.testing.assert_allclose(
-        rows.gradient_sum(weights, OwnSoftmax(3), 0.3).values, ours, atol=1e-12
+        gradient_sum(rows, weights, OwnSoftmax(3), 0.3).values, ours, atol=1e-12
     )
 
 
 def test_margins_of_one_output_survive_those_of_several():
     X, y, weights = table(Softmax(3))
     rows = as_rows(X, np.where(y > 0, 1.0, -1.0))
-    line = rows.line_losses(weights[:8], weights[8:16], [0.0, 1.0], Logistic(), 5.0).values
-    rows.gradient_sum(weights, Softmax(3), 1.0)
-    again = rows.line_losses(weights[:8], weights[8:16], [0.0, 1.0], Logistic(), 5.0).values
+    line = line_losses(rows, weights[:8], weights[8:16], [0.0, 1.0], Logistic(), 5.0).values
+    gradient_sum(rows, weights, Softmax(3), 1.0)
+    again = line_losses(rows, weights[:8], weights[8:16], [0.0, 1.0], Logistic(), 5.0).values
     np.testing.assert_array_equal(line, again)
     with pytest.raises(NotSupported, match="several outputs"):
-        rows.line_losses(weights, weights, [0.0], Softmax(3), 1.0)
+        line_losses(rows, weights, weights, [0.0], Softmax(3), 1.0)
 
 
 # The certificate
@@ -253,7 +254,7 @@ def test_remembered_lines_do_not_enter_a_certificate():
     X, y, weights = table(Logistic())
     rows = as_rows(X, y, row_norm=1.0)
     direction = 1e8 * np.ones(8)
-    rows.line_losses(weights + direction, direction, [0.0, 1.0], Logistic(), 1.0)
+    line_losses(rows, weights + direction, direction, [0.0, 1.0], Logistic(), 1.0)
     there = (weights + direction) - 1.0 * direction
     found, _ = rows.perturbed_gradient(there, Logistic(), 2.0, 1.0, np.zeros(8))
     fresh, _ = as_rows(X, y, row_norm=1.0).perturbed_gradient(
@@ -330,10 +331,10 @@ def test_the_sigmoid_has_a_kernel():
 
     rows = as_rows(X, y, fit_intercept=False)
     for weights in ([1.0], [-3.0]):
-        compiled = rows.gradient_sum(weights, Sigmoid(), 0.2).values
-        np.testing.assert_allclose(compiled, rows.gradient_sum(weights, Plain(), 0.2).values)
+        compiled = gradient_sum(rows, weights, Sigmoid(), 0.2).values
+        np.testing.assert_allclose(compiled, gradient_sum(rows, weights, Plain(), 0.2).values)
         sums = [
-            rows.line_losses(weights, [0.5], [0.0, 1.0], loss, 0.9).values
+            line_losses(rows, weights, [0.5], [0.0, 1.0], loss, 0.9).values
             for loss in (Sigmoid(), Plain())
         ]
         np.testing.assert_allclose(*sums, rtol=1e-14)

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from discreet.core.noise import from_grid, on_grid
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Squared
 from discreet.rows import GridNoise, as_rows
+from discreet.rows.sums import gradient_sum
 
 LOSSES = [Logistic(), Hinge(), HuberHinge(), Huber(0.7), Squared()]
 
@@ -120,7 +121,7 @@ def test_batch_sums_are_those_of_the_rows_within_their_error(loss, small_table):
                 weights, loss, order=chosen[None], steps=[-float(batch)], clip=0.8
             ).weights
             theirs = as_rows(X[chosen], y[chosen], row_norm=row_norm)
-            expected = theirs.gradient_sum(weights, loss, 0.8)
+            expected = gradient_sum(theirs, weights, loss, 0.8)
             error = rows.batch_error(batch, 0.8) + expected.error + 1e-15 * (12 + batch)
             assert np.linalg.norm(end - weights - expected.values) <= error
 

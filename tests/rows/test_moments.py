@@ -10,6 +10,8 @@ import scipy.sparse as sp
 from discreet.core.ranges import cell_counts
 from discreet.rows import AffineMap, as_rows
 from discreet.rows.bounds import gradient_error
+from discreet.rows.counts import column_counts
+from discreet.rows.moments import outer_sum, row_sum, square_sum
 
 from .questions import triangle
 
@@ -46,12 +48,12 @@ def test_sums_are_those_of_clipped_rows_in_every_layout(make_layout):
     table = make_layout(X)
     dense = clipped(np.asarray(table.toarray() if sp.issparse(table) else table, dtype=np.float64))
     rows = rows_of(table)
-    total = rows.row_sum()
+    total = row_sum(rows)
     assert np.linalg.norm(total.values - dense.sum(axis=0)) <= total.error + 1e-11
-    outer = rows.outer_sum()
+    outer = outer_sum(rows)
     assert outer.values.shape == (15,)
     assert np.linalg.norm(outer.values - weighted(dense.T @ dense)) <= outer.error + 1e-11
-    squares = rows.square_sum()
+    squares = square_sum(rows)
     assert squares.values == pytest.approx(np.square(dense).sum(axis=0), rel=1e-12)
 
 
@@ -66,7 +68,7 @@ def test_squares_are_scaled_down_to_their_share(make_layout):
     table = make_layout(X)
     dense = np.asarray(table.toarray() if sp.issparse(table) else table, dtype=np.float64)
     for share in (0.999, 0.5, 0.01):
-        squares = rows_of(table).square_sum(share)
+        squares = square_sum(rows_of(table), share)
         assert squares.values == pytest.approx(shortened(dense, share).sum(axis=0), rel=1e-6)
 
 
@@ -76,7 +78,7 @@ def test_no_squares_exceed_their_share(kind, size):
     for seed in range(20):
         x = np.random.default_rng(seed).normal(size=(1, 7)) * size
         x[0, : seed % 7] = 0.0
-        squares = rows_of(kind(x), clip=0.1).square_sum(0.4)
+        squares = square_sum(rows_of(kind(x), clip=0.1), 0.4)
         exact = sum(Fraction(v) ** 2 for v in squares.values)
         assert exact <= (Fraction(0.4) * Fraction(0.1) ** 2) ** 2  # to the last bit
 
@@ -88,13 +90,13 @@ def test_squares_of_rows_with_weights_are_scaled_down_to_shares_of_these(kind):
     settings = {"fit_intercept": False, "weights": weights, "public_size": 300}
     rows = as_rows(kind(X), np.zeros(300), row_norm=CLIP, **settings)
     want = (rows.weights[:, None] * shortened(X, 0.3)).sum(axis=0)
-    assert rows.square_sum(0.3).values == pytest.approx(want, rel=1e-6)
+    assert square_sum(rows, 0.3).values == pytest.approx(want, rel=1e-6)
 
 
 def test_a_share_is_between_0_and_1():
     for share in (0.0, 1.5, math.nan):
         with pytest.raises(ValueError, match="share must be"):
-            rows_of(X).square_sum(share)
+            square_sum(rows_of(X), share)
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
@@ -104,14 +106,14 @@ def test_errors_hold_against_exact_arithmetic(kind):
         [Fraction(float(scale)) * Fraction(float(v)) for v in x]
         for scale, x in zip(rows.scales, X, strict=True)
     ]
-    total = rows.row_sum()
+    total = row_sum(rows)
     gap = [Fraction(total.values[j]) - sum(x[j] for x in exact) for j in range(5)]
     assert sum(g * g for g in gap) <= Fraction(total.error) ** 2
     # the outer products are of rows whose entries were rounded once
     rounded = [
         [Fraction(float(scale * v)) for v in x] for scale, x in zip(rows.scales, X, strict=True)
     ]
-    outer = rows.outer_sum()
+    outer = outer_sum(rows)
     square = Fraction(0)
     for k, (i, j) in enumerate(zip(*triangle(5)[:2], strict=True)):
         entry = sum(x[i] * x[j] for x in rounded)
@@ -120,7 +122,7 @@ def test_errors_hold_against_exact_arithmetic(kind):
         square += (Fraction(outer.values[k]) - entry) ** 2
     assert square <= Fraction(outer.error) ** 2
     assert outer.error == gradient_error(300, 4096, CLIP, roundings=4) * CLIP
-    squares = rows.square_sum()
+    squares = square_sum(rows)
     gap = [Fraction(squares.values[j]) - sum(x[j] ** 2 for x in rounded) for j in range(5)]
     assert sum(g * g for g in gap) <= Fraction(squares.error) ** 2
     assert squares.error == gradient_error(300, 4096, CLIP, roundings=4) * CLIP
@@ -140,8 +142,8 @@ def test_no_row_exceeds_the_clip_however_it_is_scaled(size):
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 def test_neighbours_are_no_further_apart_than_the_sensitivity(kind):
-    base_sum, base_outer = rows_of(kind(X)).row_sum(), rows_of(kind(X)).outer_sum()
-    base_squares, base_short = rows_of(kind(X)).square_sum(), rows_of(kind(X)).square_sum(0.3)
+    base_sum, base_outer = row_sum(rows_of(kind(X))), outer_sum(rows_of(kind(X)))
+    base_squares, base_short = square_sum(rows_of(kind(X))), square_sum(rows_of(kind(X)), 0.3)
     close = 0.0
     for i in range(0, 300, 7):
         fewer = np.delete(X, i, axis=0)
@@ -152,28 +154,28 @@ def test_neighbours_are_no_further_apart_than_the_sensitivity(kind):
             (other, 2 * CLIP, math.sqrt(2) * CLIP**2),
         ):
             rows = rows_of(kind(table))
-            moved = np.linalg.norm(rows.row_sum().values - base_sum.values)
+            moved = np.linalg.norm(row_sum(rows).values - base_sum.values)
             assert moved <= linear + 2 * base_sum.error
-            moved = np.linalg.norm(rows.outer_sum().values - base_outer.values)
+            moved = np.linalg.norm(outer_sum(rows).values - base_outer.values)
             assert moved <= square + 2 * base_outer.error
             close = max(close, moved / square)
-            moved = np.linalg.norm(rows.square_sum().values - base_squares.values)
+            moved = np.linalg.norm(square_sum(rows).values - base_squares.values)
             assert moved <= square + 2 * base_squares.error
-            moved = np.linalg.norm(rows.square_sum(0.3).values - base_short.values)
+            moved = np.linalg.norm(square_sum(rows, 0.3).values - base_short.values)
             assert moved <= 0.3 * square + 2 * base_short.error
     assert close > 0.95  # and no smaller bound would do
 
 
 def test_orthogonal_rows_attain_the_bound_for_a_replaced_row():
     first, second = rows_of(np.array([[CLIP, 0.0]])), rows_of(np.array([[0.0, CLIP]]))
-    apart = np.linalg.norm(first.outer_sum().values - second.outer_sum().values)
+    apart = np.linalg.norm(outer_sum(first).values - outer_sum(second).values)
     assert apart == pytest.approx(math.sqrt(2) * CLIP**2)
-    apart = np.linalg.norm(first.square_sum().values - second.square_sum().values)
+    apart = np.linalg.norm(square_sum(first).values - square_sum(second).values)
     assert apart == pytest.approx(math.sqrt(2) * CLIP**2)
-    assert np.linalg.norm(first.square_sum().values) == pytest.approx(CLIP**2)  # one row more
-    apart = np.linalg.norm(first.square_sum(0.3).values - second.square_sum(0.3).values)
+    assert np.linalg.norm(square_sum(first).values) == pytest.approx(CLIP**2)  # one row more
+    apart = np.linalg.norm(square_sum(first, 0.3).values - square_sum(second, 0.3).values)
     assert apart == pytest.approx(0.3 * math.sqrt(2) * CLIP**2)
-    assert np.linalg.norm(first.square_sum(0.3).values) == pytest.approx(0.3 * CLIP**2)
+    assert np.linalg.norm(square_sum(first, 0.3).values) == pytest.approx(0.3 * CLIP**2)
 
 
 def test_blocks_and_threads_add_up(monkeypatch):
@@ -185,10 +187,10 @@ def test_blocks_and_threads_add_up(monkeypatch):
     want = clipped(big)
     for table in (big, np.asfortranarray(big), sp.csr_array(big)):
         rows = rows_of(table)
-        total, outer = rows.row_sum(), rows.outer_sum()
+        total, outer = row_sum(rows), outer_sum(rows)
         assert np.linalg.norm(total.values - want.sum(axis=0)) <= total.error + 1e-9
         assert np.linalg.norm(outer.values - weighted(want.T @ want)) <= outer.error + 1e-9
-        squares = rows.square_sum()
+        squares = square_sum(rows)
         assert np.linalg.norm(squares.values - (want**2).sum(axis=0)) <= squares.error + 1e-9
 
 
@@ -229,12 +231,12 @@ def test_columns_are_as_stored(make_layout):
         assert column.dtype == np.float64
         assert np.array_equal(column, dense[:, j])
         edges = np.sort(dense[::40, j])
-        counts = rows_of(table).column_counts(j, edges)
+        counts = column_counts(rows_of(table), j, edges)
         assert np.array_equal(counts.values, cell_counts(dense[:, j], edges))
         assert counts.unit == 1
     for j in (-1, 5):
         with pytest.raises(ValueError, match="column"):
-            rows_of(table).column_counts(j, np.zeros(1))
+            column_counts(rows_of(table), j, np.zeros(1))
 
 
 def test_moments_need_a_bound_and_moves_need_numbers():
@@ -307,10 +309,10 @@ def test_a_sparse_table_is_not_made_dense():
     n, d = 200_000, 500
     table = sp.random_array((n, d), density=0.002, format="csr", rng=np.random.default_rng(0))
     rows = rows_of(table)
-    rows_of(table[:10]).outer_sum()  # compiles
-    rows_of(table[:10]).square_sum()
+    outer_sum(rows_of(table[:10]))  # compiles
+    square_sum(rows_of(table[:10]))
     tracemalloc.start()
-    outer, squares = rows.outer_sum(), rows.square_sum()
+    outer, squares = outer_sum(rows), square_sum(rows)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < n * d * 8 / 20

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from discreet.objectives import Softmax
 from discreet.rows import as_rows
 from discreet.rows import table as tables
+from discreet.rows.sums import gradient_sum
 
 LAYOUTS = {
     "C": np.asarray,
@@ -56,7 +57,7 @@ def test_extreme_numbers_have_the_same_bits():
         rows = as_rows(LAYOUTS[layout](X), y, row_norm=1.0)
         one = np.stack([rows.computed_margins(vector) for vector in weights], axis=1)
         np.testing.assert_array_equal(rows.computed_margins(weights.ravel(), 5), one)
-        assert np.isfinite(rows.gradient_sum(weights.ravel(), Softmax(5), 1.0).values).all()
+        assert np.isfinite(gradient_sum(rows, weights.ravel(), Softmax(5), 1.0).values).all()
 
 
 @layouts
@@ -65,11 +66,11 @@ def test_sums_are_within_their_bound_of_exact_ones(layout, count):
     X, y, weights = table(count, 6, n=30)
     loss, clip = Softmax(count), 0.4
     rows = as_rows(LAYOUTS[layout](X), y)
-    total = rows.gradient_sum(weights.ravel(), loss, clip)
+    total = gradient_sum(rows, weights.ravel(), loss, clip)
     exact = [Fraction(0)] * weights.size
     for i in range(len(X)):  # a single row's gradient: one product an entry, so one rounding
         alone = as_rows(LAYOUTS[layout](X[i : i + 1]), y[i : i + 1])
-        values = alone.gradient_sum(weights.ravel(), loss, clip).values
+        values = gradient_sum(alone, weights.ravel(), loss, clip).values
         exact = [e + Fraction(float(v)) for e, v in zip(exact, values, strict=True)]
     off = [float(Fraction(float(v)) - e) for v, e in zip(total.values, exact, strict=True)]
     single = 2.0**-53 * clip * len(X)
@@ -90,13 +91,13 @@ def test_wide_tables_and_threads(layout, d, monkeypatch):
     norms = np.linalg.norm(slopes, axis=1) * np.linalg.norm(design, axis=1)
     expected = (slopes * np.minimum(1, 2.0 / norms)[:, None]).T @ design
     rows = as_rows(LAYOUTS[layout](X), y)
-    whole = rows.gradient_sum(weights.ravel(), loss, 2.0).values
+    whole = gradient_sum(rows, weights.ravel(), loss, 2.0).values
     np.testing.assert_allclose(whole, expected.ravel(), atol=1e-9)
     monkeypatch.setattr(tables, "ENTRIES_WORTH_A_THREAD", 1)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     again = as_rows(LAYOUTS[layout](X), y)
     np.testing.assert_allclose(
-        again.gradient_sum(weights.ravel(), loss, 2.0).values, whole, atol=1e-9
+        gradient_sum(again, weights.ravel(), loss, 2.0).values, whole, atol=1e-9
     )
 
 
@@ -104,7 +105,7 @@ def test_wide_tables_and_threads(layout, d, monkeypatch):
 def test_an_empty_sample_sums_to_nothing(layout):
     X, y, weights = table(3, 4)
     rows = as_rows(LAYOUTS[layout](X), y).take(np.array([], dtype=np.intp))
-    values = rows.gradient_sum(weights.ravel(), Softmax(3), 1.0).values
+    values = gradient_sum(rows, weights.ravel(), Softmax(3), 1.0).values
     np.testing.assert_array_equal(values, np.zeros(15))
 
 
@@ -116,7 +117,7 @@ def test_long_rows_are_clipped_although_the_squares_of_their_slopes_vanish():
     rows = as_rows(X, np.array([0.0]), fit_intercept=False)
     weights = np.zeros(6)
     weights[0] = 400 / 1e300
-    found = rows.gradient_sum(weights, Sub(3), 1.0).values
+    found = gradient_sum(rows, weights, Sub(3), 1.0).values
     assert np.sqrt(np.sum(found**2)) <= 1.0
 
 
@@ -129,4 +130,4 @@ def test_slopes_that_are_not_finite_count_as_zero(odd):
             return slopes
 
     rows = as_rows(np.ones((4, 2)), np.zeros(4), fit_intercept=True)
-    assert not rows.gradient_sum(np.zeros(9), Odd(3), 1.0).values.any()
+    assert not gradient_sum(rows, np.zeros(9), Odd(3), 1.0).values.any()

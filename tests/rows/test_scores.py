@@ -9,6 +9,8 @@ from discreet.core.ranges import norm_candidates
 from discreet.errors import NotSupported
 from discreet.objectives import Hinge, Huber, Logistic, Softmax, Squared
 from discreet.rows import AffineMap, Units, as_rows, scores
+from discreet.rows.counts import slope_counts
+from discreet.rows.scores import curvature_sum, score_square_sum, score_sum
 
 from .questions import triangle
 
@@ -46,9 +48,9 @@ def test_formulas(loss, mapped):
     else:
         rows, V = as_rows(X, y), np.column_stack([X, np.ones(len(X))])
     score, hessian, squares = by_hand(V, y, w, loss)
-    assert rows.score_sum(w, loss, CLIP).values == pytest.approx(score, abs=1e-5)
-    assert rows.curvature_sum(w, loss, CLIP).values == pytest.approx(hessian, abs=1e-5)
-    assert rows.score_square_sum(w, loss, CLIP).values == pytest.approx([squares], rel=1e-5)
+    assert score_sum(rows, w, loss, CLIP).values == pytest.approx(score, abs=1e-5)
+    assert curvature_sum(rows, w, loss, CLIP).values == pytest.approx(hessian, abs=1e-5)
+    assert score_square_sum(rows, w, loss, CLIP).values == pytest.approx([squares], rel=1e-5)
 
 
 def mapped(matrix, X, y, norm=100.0, intercept=True):
@@ -70,7 +72,7 @@ def test_hessians_of_turned_rows_are_within_their_error(kind, intercept):
     V = X.astype(np.longdouble) @ map.linear.T.astype(np.longdouble) - map.offset
     V = np.column_stack([V, np.ones(len(X))])[:, : rows.n_parameters]
     exact = by_hand(V, y, w, Logistic())[1]
-    found = rows.curvature_sum(w, Logistic(), CLIP)
+    found = curvature_sum(rows, w, Logistic(), CLIP)
     assert found.error == error < scores.SPLIT_ERROR * CLIP**2
     # the weights are rounded to multiples of 2^-30
     assert np.linalg.norm(found.values - exact) < error + len(X) * CLIP**2 * 2.0**-29
@@ -83,7 +85,7 @@ def test_one_row_under_a_matrix_moves_a_hessian_by_the_clip_at_most():
         for _ in range(8):
             rows, _ = mapped(matrix, length * rng.standard_normal((1, 4)), np.zeros(1))
             assert scores._split(rows, CLIP)[0] is not None
-            found = rows.curvature_sum(np.zeros(5), Squared(), CLIP)
+            found = curvature_sum(rows, np.zeros(5), Squared(), CLIP)
             most = max(most, float(np.linalg.norm(found.values)))
             assert np.linalg.norm(found.values) <= CLIP**2 + found.error
     assert most > 0.999 * CLIP**2
@@ -97,7 +99,7 @@ def test_maps_that_are_nearly_singular_turn_each_row():
         assert scores._split(rows, CLIP) == (None, 0.0)
         assert (map.split is None) == (smallest == 0.0)
         V = np.column_stack([X @ map.linear.T - map.offset, np.ones(len(X))])
-        found = rows.curvature_sum(w, Logistic(), CLIP).values
+        found = curvature_sum(rows, w, Logistic(), CLIP).values
         assert found == pytest.approx(by_hand(V, y, w, Logistic())[1], abs=1e-5)
 
 
@@ -118,7 +120,7 @@ def test_norms_under_two_maps_are_lifted_by_how_far_these_are_from_one(monkeypat
     np.testing.assert_allclose(longer, np.minimum(1, CLIP / (norms + 0.5)) ** 2, atol=2.0**-29)
     given, plain = [], scores._weights
     monkeypatch.setattr(scores, "_weights", lambda *all_: given.append(all_[2:]) or plain(*all_))
-    rows.curvature_sum(w, Logistic(), CLIP)
+    curvature_sum(rows, w, Logistic(), CLIP)
     assert given == [(map.split.error,)]
     assert 0 < map.split.error < 1e-9
 
@@ -153,9 +155,9 @@ def test_a_unit_moves_sums_as_one_row_does():
     X, y = np.tile([[CLIP, 0.0]], (20, 1)), np.full(20, -9.0)
     units = Units.of([7] * 20, 20)
     rows = as_rows(X, y, fit_intercept=False, weights=units.weights())
-    assert np.linalg.norm(rows.score_sum(np.zeros(2), Huber(0.5), CLIP).values) > 0.499 * CLIP
-    assert np.linalg.norm(rows.score_sum(np.zeros(2), Huber(0.5), CLIP).values) <= 0.5 * CLIP
-    assert 0.99 < rows.score_square_sum(np.zeros(2), Huber(0.5), CLIP).values[0] <= 1.0
+    assert np.linalg.norm(score_sum(rows, np.zeros(2), Huber(0.5), CLIP).values) > 0.499 * CLIP
+    assert np.linalg.norm(score_sum(rows, np.zeros(2), Huber(0.5), CLIP).values) <= 0.5 * CLIP
+    assert 0.99 < score_square_sum(rows, np.zeros(2), Huber(0.5), CLIP).values[0] <= 1.0
 
 
 def test_squares_add_up_over_units_not_over_rows():
@@ -163,17 +165,17 @@ def test_squares_add_up_over_units_not_over_rows():
     X, y = np.array([[1.0], [1.0]]), np.array([-9.0, 9.0])
     one = as_rows(X, y, fit_intercept=False, weights=Units.of([1, 1], 2).weights())
     two = as_rows(X, y, fit_intercept=False, weights=Units.of([1, 2], 2).weights())
-    assert one.score_square_sum(np.zeros(1), Huber(1.0), 1.0).values[0] == pytest.approx(
+    assert score_square_sum(one, np.zeros(1), Huber(1.0), 1.0).values[0] == pytest.approx(
         0, abs=1e-9
     )
-    assert two.score_square_sum(np.zeros(1), Huber(1.0), 1.0).values[0] == pytest.approx(
+    assert score_square_sum(two, np.zeros(1), Huber(1.0), 1.0).values[0] == pytest.approx(
         2, abs=1e-6
     )
 
 
 def test_sizes_of_slopes_are_counted():
     rows = as_rows(np.zeros((4, 1)), np.array([0.5, -0.5, 2.0, 4.0]), fit_intercept=False)
-    counts = rows.slope_counts(np.zeros(1), Squared(), norm_candidates())
+    counts = slope_counts(rows, np.zeros(1), Squared(), norm_candidates())
     below = np.cumsum(counts.values)[2 * np.searchsorted(norm_candidates(), [1.0, 3.0])]
     assert below.tolist() == [2, 3]
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Loss, Squared
 from discreet.rows import DenseTable, SparseTable, as_rows
+from discreet.rows.sums import gradient_sum, line_losses
 from discreet.rows.table import KERNELS, LOSS_KERNELS
 
 STEPS = np.linspace(0, 2, 21)
@@ -58,13 +59,13 @@ def check_sums(X, y, loss, reference, fit_intercept, row_norm):
     assert isinstance(rows.table, SparseTable if sp.issparse(X) else DenseTable)
     assert (rows.n_rows, rows.n_features) == X.shape
     for clip in (0.8, 40.0):
-        got = rows.gradient_sum(weights, loss, clip)
+        got = gradient_sum(rows, weights, loss, clip)
         np.testing.assert_allclose(
-            got.values, plain.gradient_sum(weights, loss, clip), rtol=1e-10, atol=1e-10
+            got.values, gradient_sum(plain, weights, loss, clip), rtol=1e-10, atol=1e-10
         )
         for steps in (STEPS, np.array([0.5, 0.0, 3.0])):
-            got = rows.line_losses(weights, direction, steps, loss, clip)
-            expected = plain.line_losses(weights, direction, steps, loss, clip)
+            got = line_losses(rows, weights, direction, steps, loss, clip)
+            expected = line_losses(plain, weights, direction, steps, loss, clip)
             np.testing.assert_allclose(got.values, expected, rtol=1e-9)
     assert (abs(X - before[0])).max() == 0
     np.testing.assert_array_equal(y, before[1])
@@ -75,8 +76,8 @@ def test_logistic_line_at_every_clip(clip, small_table, reference):
     X, y = 30 * small_table[0], small_table[1]
     rows, plain = as_rows(X, y), reference(X, y)
     weights, direction = vectors(rows)
-    got = rows.line_losses(weights, direction, STEPS, Logistic(), clip).values
-    expected = plain.line_losses(weights, direction, STEPS, Logistic(), clip)
+    got = line_losses(rows, weights, direction, STEPS, Logistic(), clip).values
+    expected = line_losses(plain, weights, direction, STEPS, Logistic(), clip)
     np.testing.assert_allclose(got, expected, rtol=1e-9)
 
 
@@ -88,13 +89,13 @@ def test_more_rows_than_a_block(reference, loss):
     for table in (X, sp.csr_array(X), X[:, ::-1][:, ::-1]):
         rows = as_rows(table, y)
         np.testing.assert_allclose(
-            rows.gradient_sum(weights, loss, 1.0).values,
-            plain.gradient_sum(weights, loss, 1.0),
+            gradient_sum(rows, weights, loss, 1.0).values,
+            gradient_sum(plain, weights, loss, 1.0),
             rtol=1e-9,
         )
         np.testing.assert_allclose(
-            rows.line_losses(weights, direction, steps, loss, 1.0).values,
-            plain.line_losses(weights, direction, steps, loss, 1.0),
+            line_losses(rows, weights, direction, steps, loss, 1.0).values,
+            line_losses(plain, weights, direction, steps, loss, 1.0),
             rtol=1e-9,
         )
 
@@ -104,8 +105,8 @@ def test_remembered_margins_equal_new_ones(make_layout, row_norm, small_table):
     rows = as_rows(X, y, row_norm=row_norm)
     weights, _ = vectors(rows)
     for iteration in range(6):
-        direction = rows.gradient_sum(weights, Logistic(), 1.0).values / rows.n_rows
-        rows.line_losses(weights, direction, STEPS, Logistic(), 3.0)
+        direction = gradient_sum(rows, weights, Logistic(), 1.0).values / rows.n_rows
+        line_losses(rows, weights, direction, STEPS, Logistic(), 3.0)
         weights = weights - STEPS[iteration % 21] * direction
     fresh = as_rows(X, y, row_norm=row_norm).margins(weights)
     np.testing.assert_allclose(rows.margins(weights), fresh, rtol=1e-12, atol=1e-13)
@@ -124,21 +125,21 @@ def test_one_product_an_iteration(convert, small_table, monkeypatch):
     monkeypatch.setattr(KERNELS, "products", lambda *a: calls.append(1) or products(*a))
     monkeypatch.setattr(LOSS_KERNELS, "gradient", counted)
     weights, direction = vectors(rows)
-    rows.gradient_sum(weights, Logistic(), 1.0)
+    gradient_sum(rows, weights, Logistic(), 1.0)
     assert len(calls) == 1
     for k in (0, 4, 20):
         calls.clear()
-        rows.gradient_sum(weights, Logistic(), 1.0)
-        rows.gradient_sum(weights.copy(), Hinge(), 2.0)
+        gradient_sum(rows, weights, Logistic(), 1.0)
+        gradient_sum(rows, weights.copy(), Hinge(), 2.0)
         assert len(calls) == 0
-        rows.line_losses(weights, direction, STEPS, Logistic(), 1.0)
-        rows.line_losses(weights, direction, STEPS / 2, Logistic(), 1.0)
-        rows.line_losses(weights, direction, STEPS, Logistic(), 1.0)
+        line_losses(rows, weights, direction, STEPS, Logistic(), 1.0)
+        line_losses(rows, weights, direction, STEPS / 2, Logistic(), 1.0)
+        line_losses(rows, weights, direction, STEPS, Logistic(), 1.0)
         assert len(calls) == 1
         weights = weights - STEPS[k] * direction
         direction = direction[::-1].copy()
     calls.clear()
-    rows.gradient_sum(weights + 1e-9, Logistic(), 1.0)
+    gradient_sum(rows, weights + 1e-9, Logistic(), 1.0)
     assert len(calls) == 1
 
 
@@ -157,8 +158,8 @@ def test_rows_beyond_the_nearest_cache_have_their_own_numbers(dtype, intercept):
     points = np.hstack([scaled, np.ones((n, 1))]) if intercept else scaled
     for known in (False, True):  # margins are computed, then remembered
         found, other = (
-            near.gradient_sum(weights, Logistic(), 0.5),
-            far.gradient_sum(weights, Logistic(), 0.5),
+            gradient_sum(near, weights, Logistic(), 0.5),
+            gradient_sum(far, weights, Logistic(), 0.5),
         )
         assert np.linalg.norm(found.values - other.values) <= found.error + other.error, known
         slopes = -y / (1 + np.exp(y * (points @ weights)))
@@ -173,11 +174,11 @@ def test_a_line_is_remembered_by_its_whole_direction(small_table, loss):
     rows = as_rows(*small_table)
     weights, direction = vectors(rows)
     for changed in range(rows.n_parameters):
-        rows.line_losses(weights, direction, STEPS, loss, 3.0)
+        line_losses(rows, weights, direction, STEPS, loss, 3.0)
         other = direction.copy()
         other[changed] += 1.0
-        found = rows.line_losses(weights, other, STEPS, loss, 3.0).values
-        fresh = as_rows(*small_table).line_losses(weights, other, STEPS, loss, 3.0).values
+        found = line_losses(rows, weights, other, STEPS, loss, 3.0).values
+        fresh = line_losses(as_rows(*small_table), weights, other, STEPS, loss, 3.0).values
         np.testing.assert_array_equal(found, fresh)
 
 
@@ -196,10 +197,10 @@ def test_rows_can_be_sent_to_another_process(make_layout, small_table):
     other = pickle.loads(pickle.dumps(rows))
     weights, direction = vectors(rows)
     for one, two in (
-        (rows.gradient_sum(weights, Hinge(), 1.0), other.gradient_sum(weights, Hinge(), 1.0)),
+        (gradient_sum(rows, weights, Hinge(), 1.0), gradient_sum(other, weights, Hinge(), 1.0)),
         (
-            rows.line_losses(weights, direction, STEPS, Logistic(), 1.0),
-            other.line_losses(weights, direction, STEPS, Logistic(), 1.0),
+            line_losses(rows, weights, direction, STEPS, Logistic(), 1.0),
+            line_losses(other, weights, direction, STEPS, Logistic(), 1.0),
         ),
     ):
         np.testing.assert_allclose(one.values, two.values, rtol=1e-12)
@@ -212,9 +213,9 @@ def test_with_targets(make_layout, small_table):
     weights, _ = vectors(rows)
     rows.margins(weights)
     other, fresh = rows.with_targets(-y), as_rows(X, -y, row_norm=2.0)
-    expected = fresh.gradient_sum(weights, Logistic(), 1.0)
+    expected = gradient_sum(fresh, weights, Logistic(), 1.0)
     np.testing.assert_array_equal(
-        other.gradient_sum(weights, Logistic(), 1.0).values, expected.values
+        gradient_sum(other, weights, Logistic(), 1.0).values, expected.values
     )
     assert other.norm_bounds is rows.norm_bounds
     with pytest.raises(ValueError, match="one target for each"):
@@ -254,20 +255,20 @@ def test_third_party_loss(small_table, reference):
     rows, plain = as_rows(X, y, row_norm=1.0), reference(X, y, row_norm=1.0)
     weights, direction = vectors(rows)
     np.testing.assert_allclose(
-        rows.gradient_sum(weights, Cubic(), 2.0).values,
-        plain.gradient_sum(weights, Cubic(), 2.0),
+        gradient_sum(rows, weights, Cubic(), 2.0).values,
+        gradient_sum(plain, weights, Cubic(), 2.0),
         rtol=1e-10,
     )
     np.testing.assert_allclose(
-        rows.line_losses(weights, direction, STEPS, Cubic(), 2.0).values,
-        plain.line_losses(weights, direction, STEPS, Cubic(), 2.0),
+        line_losses(rows, weights, direction, STEPS, Cubic(), 2.0).values,
+        line_losses(plain, weights, direction, STEPS, Cubic(), 2.0),
         rtol=1e-10,
     )
-    half = rows.gradient_sum(weights, MyLogistic(), 50.0).values
-    np.testing.assert_allclose(2 * half, rows.gradient_sum(weights, Logistic(), 50.0).values)
-    far = rows.gradient_sum(1e3 * weights, Cubic(), 2.0).values
+    half = gradient_sum(rows, weights, MyLogistic(), 50.0).values
+    np.testing.assert_allclose(2 * half, gradient_sum(rows, weights, Logistic(), 50.0).values)
+    far = gradient_sum(rows, 1e3 * weights, Cubic(), 2.0).values
     assert np.isfinite(far).all()
-    losses = rows.line_losses(1e3 * weights, direction, STEPS, Cubic(), 2.0).values
+    losses = line_losses(rows, 1e3 * weights, direction, STEPS, Cubic(), 2.0).values
     assert np.all(losses <= 2.0 * rows.n_rows)
 
 
@@ -281,9 +282,9 @@ def test_no_large_temporary(layout_and_loss):
     def work():
         rows = as_rows(X, y, row_norm=3.0)
         weights, direction = vectors(rows)
-        rows.gradient_sum(weights, loss, 1.0)
-        rows.line_losses(weights, direction, STEPS, loss, 1.0)
-        rows.gradient_sum(weights - STEPS[4] * direction, loss, 1.0)
+        gradient_sum(rows, weights, loss, 1.0)
+        line_losses(rows, weights, direction, STEPS, loss, 1.0)
+        gradient_sum(rows, weights - STEPS[4] * direction, loss, 1.0)
 
     work()
     tracemalloc.start()
@@ -303,8 +304,8 @@ def test_repeated_and_unsorted_entries_are_put_in_order(dtype, reference):
     np.testing.assert_allclose(rows.norm_bounds, [math.sqrt(19), math.sqrt(42)], rtol=1e-12)
     dense = np.array([[3.0, 3.0, 0.0], [5.0, 0.0, 4.0]])
     np.testing.assert_allclose(
-        rows.gradient_sum(weights, Squared(), 1.0).values,
-        reference(dense, y).gradient_sum(weights, Squared(), 1.0),
+        gradient_sum(rows, weights, Squared(), 1.0).values,
+        gradient_sum(reference(dense, y), weights, Squared(), 1.0),
         rtol=1e-12,
     )
     np.testing.assert_array_equal(X.indices, [1, 1, 0, 2, 0])
@@ -366,15 +367,15 @@ def test_bad_arguments_are_refused(small_table):
     weights, direction = vectors(rows)
     for clip in (0, -1.0, math.inf, math.nan, 1e101):
         with pytest.raises(ValueError, match="clip must be a finite number between 1e-100"):
-            rows.gradient_sum(weights, Logistic(), clip)
+            gradient_sum(rows, weights, Logistic(), clip)
         with pytest.raises(ValueError, match="clip must be a finite number between 1e-100"):
-            rows.line_losses(weights, direction, STEPS, Logistic(), clip)
+            line_losses(rows, weights, direction, STEPS, Logistic(), clip)
     with pytest.raises(ValueError, match=r"weights must be an array of shape \(12,\)"):
-        rows.gradient_sum(weights[1:], Logistic(), 1.0)
+        gradient_sum(rows, weights[1:], Logistic(), 1.0)
     with pytest.raises(ValueError, match="direction must be finite"):
-        rows.line_losses(weights, direction * np.inf, STEPS, Logistic(), 1.0)
+        line_losses(rows, weights, direction * np.inf, STEPS, Logistic(), 1.0)
     with pytest.raises(ValueError, match="steps must be"):
-        rows.line_losses(weights, direction, [0.0, np.nan], Logistic(), 1.0)
+        line_losses(rows, weights, direction, [0.0, np.nan], Logistic(), 1.0)
     for row_norm in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(ValueError, match="row_norm must be"):
             as_rows(X, y, row_norm=row_norm)

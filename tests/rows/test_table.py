@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from discreet.objectives import Hinge, Logistic
 from discreet.rows import as_rows
 from discreet.rows import table as tables
+from discreet.rows.sums import gradient_sum, line_losses
 
 
 @pytest.fixture
@@ -18,8 +19,8 @@ def split_everything(monkeypatch):
 def sums(X, y, loss):
     rows = as_rows(X, y)
     w = np.linspace(-1, 1, rows.n_parameters)
-    gradient = rows.gradient_sum(w, loss, 3.0)
-    losses = rows.line_losses(w, w[::-1], np.linspace(0, 2, 21), loss, 3.0)
+    gradient = gradient_sum(rows, w, loss, 3.0)
+    losses = line_losses(rows, w, w[::-1], np.linspace(0, 2, 21), loss, 3.0)
     return rows.margins(w), gradient, losses
 
 

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from discreet.rows import as_rows, bounds, moments
 from discreet.rows import table as tables
+from discreet.rows.moments import target_sum
 
 from .questions import EVERYTHING, numbers, table
 
@@ -27,7 +28,7 @@ def test_the_depth_does_not_grow_with_the_number_of_blocks(monkeypatch):
     """The error of 2^15 blocks of one row is within the bound; a running sum's is far beyond."""
     monkeypatch.setattr(moments, "BLOCK_ROWS", 1)
     values = adversarial(2**15)
-    total = as_rows(np.ones((values.size, 1)), values).target_sum(1.0)
+    total = target_sum(as_rows(np.ones((values.size, 1)), values), 1.0)
     true = math.fsum(values)
     running = 0.0
     for value in values:

@@ -14,6 +14,7 @@ from discreet.accounting.subsampling import SampledGaussian
 from discreet.core import Account, Budget, Curator, Gaussian, Relation
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
+from discreet.core.questions import Gradient
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Logistic
 from discreet.rows import (
@@ -25,6 +26,7 @@ from discreet.rows import (
     scaled_weights,
 )
 from discreet.rows.bounds import WEIGHT_STEPS
+from discreet.rows.sums import gradient_sum
 
 from .questions import EVERYTHING, Threads, numbers
 
@@ -241,7 +243,7 @@ def test_sampled_gradients_sample_units(relation, monkeypatch):
     curator = Curator(rows, Account(Budget(8.0, 1e-6, relation)), Noise(SeededBits(0)))
     curator.open_plan(step, 3)
     for _ in range(3):
-        curator.sampled_gradient(Logistic(), np.zeros(5), clip=1.0, mechanism=step)
+        curator.sampled_gradient(Gradient(Logistic(), np.zeros(5), clip=1.0), step)
     for index in taken:
         drawn = np.unique(rows.units[index])
         assert len(index) == np.isin(rows.units, drawn).sum()
@@ -255,7 +257,7 @@ def test_samples_of_unknown_units_are_refused_before_anything_is_charged():
     curator = Curator(rows, Account(Budget(8.0, 1e-6, "add_remove")), Noise(SeededBits(0)))
     curator.open_plan(step, 3)
     with pytest.raises(NotSupported, match="need their units"):
-        curator.sampled_gradient(Logistic(), np.zeros(5), clip=1.0, mechanism=step)
+        curator.sampled_gradient(Gradient(Logistic(), np.zeros(5), clip=1.0), step)
     assert curator.spent_share == 0
 
 
@@ -316,8 +318,8 @@ def test_a_unit_in_two_partitions_needs_weights_of_the_whole_table():
     assert rows.grouped
     assert rows.n_units == 10
     plain = as_rows(X, y, weights=whole)
-    expected = plain.gradient_sum(np.ones(4), Logistic(), 1.0)
-    found = rows.gradient_sum(np.ones(4), Logistic(), 1.0)
+    expected = gradient_sum(plain, np.ones(4), Logistic(), 1.0)
+    found = gradient_sum(rows, np.ones(4), Logistic(), 1.0)
     np.testing.assert_allclose(found.values, expected.values, rtol=1e-12)
     assert found.error == expected.error
     wrong = [

@@ -9,10 +9,13 @@ import scipy.sparse as sp
 
 from discreet.core import Account, Budget, Curator, Gaussian
 from discreet.core.bits import SeededBits
+from discreet.core.descents import Descent
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Logistic
 from discreet.rows import as_rows, bounds
+from discreet.rows.counts import column_counts
+from discreet.rows.sums import gradient_sum, line_losses
 
 from .questions import EVERYTHING, GENERAL, MAPS, along, numbers, table, weights_of
 
@@ -78,7 +81,7 @@ def test_errors_depend_on_the_public_size_and_not_on_the_rows(name):
         assert three.error == pytest.approx(2 * one.error, rel=1e-2)
     else:
         assert name in ("norms", "column", "slopes", *WITHOUT_BOUND)
-    gradient = many.gradient_sum(weights_of(many), Logistic(), 0.7)
+    gradient = gradient_sum(many, weights_of(many), Logistic(), 0.7)
     assert gradient.error == bounds.gradient_error(500, bounds.BLOCK_ROWS, 0.7)
 
 
@@ -90,13 +93,13 @@ def test_a_unit_of_weight_one_moves_a_sum_by_the_clip(size):
     here = rows_of(big, y, weights=weights, public_size=41)
     gone = here.take(np.arange(40))
     at, clip = np.append(9 * X[0] / np.linalg.norm(X[0]), 9.0), 0.6
-    sums = [rows.gradient_sum(at, Logistic(), clip) for rows in (here, gone)]
+    sums = [gradient_sum(rows, at, Logistic(), clip) for rows in (here, gone)]
     moved = np.linalg.norm(sums[0].values - sums[1].values)
     assert 0.999 * clip <= moved <= clip + 2 * sums[0].error
-    losses = [rows.line_losses(at, along(rows), [0.0], Logistic(), clip) for rows in (here, gone)]
+    losses = [line_losses(rows, at, along(rows), [0.0], Logistic(), clip) for rows in (here, gone)]
     change = losses[0].values - losses[1].values
     assert -2 * losses[0].error <= change[0] <= clip + 2 * losses[0].error
-    counts = [rows.column_counts(0, np.array([-1.0, 1.0])) for rows in (here, gone)]
+    counts = [column_counts(rows, 0, np.array([-1.0, 1.0])) for rows in (here, gone)]
     change = (counts[0].values - counts[1].values) / counts[0].unit
     assert 1 - size * 2.0**-30 <= change.sum() <= 1  # exactly whole steps, rounded down
 
@@ -148,12 +151,8 @@ def test_batches_of_weighted_rows_are_refused_before_anything_is_charged():
     assert curator.n_rows == 50
     with pytest.raises(NotSupported, match="weights"):
         curator.descend(
-            Logistic(),
-            weights_of(rows),
-            clip=1.0,
-            step_sizes=np.ones(50),
-            mechanism=Gaussian(1.0),
-            order="pass",
+            Descent(Logistic(), weights_of(rows), clip=1.0, step_sizes=np.ones(50), order="pass"),
+            Gaussian(1.0),
         )
     assert curator.spent_share == 0
 

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from discreet.rows import AffineMap, RowWeights, as_rows
 from discreet.rows.bounds import gradient_error
+from discreet.rows.moments import class_counts, target_sum, xy_moment_sum
 
 from .questions import triangle
 
@@ -20,7 +21,7 @@ CLIP, WEIGHT, CENTRE = 2.5, 1.7, 0.3
 
 
 def joint(rows, clip=CLIP, weight=WEIGHT, centre=CENTRE, **kind):
-    return rows.xy_moment_sum(clip, weight, centre, **kind)
+    return xy_moment_sum(rows, clip, weight, centre, **kind)
 
 
 def vectors(x, y, intercept=True, clip=CLIP):
@@ -86,7 +87,7 @@ def test_no_row_and_no_target_is_too_large(size, target):
     for intercept in (True, False):
         for row_norm in (None, 0.5):
             rows = as_rows(x, np.array([target]), fit_intercept=intercept, row_norm=row_norm)
-            total = rows.xy_moment_sum(0.1, 1e6, -1.0)
+            total = xy_moment_sum(rows, 0.1, 1e6, -1.0)
             assert np.isfinite(total.values).all()
             assert np.linalg.norm(total.values) <= 0.1**2 * (1 + 1e-12)
 
@@ -109,7 +110,7 @@ def test_neighbours_are_no_further_apart_than_the_sensitivity(kind):
 def test_a_linear_relation_stays_as_it_is_however_rows_are_scaled():
     w = np.array([1.0, -2.0, 0.5, 3.0])
     targets = X @ w + 0.7
-    values = as_rows(X, targets).xy_moment_sum(0.5, 2.0).values
+    values = xy_moment_sum(as_rows(X, targets), 0.5, 2.0).values
     first, second, weights = triangle(6)
     matrix = np.zeros((6, 6))
     matrix[first, second] = matrix[second, first] = values / weights
@@ -137,11 +138,11 @@ def test_moved_rows_have_the_moment_of_what_they_became(kind, intercept):
     moved = X * np.minimum(1.0, 1.5 / np.maximum(norms, 1e-300))
     moved = (moved - 0.2) * [1.0, 2.0, 3.0, 0.5]
     for features in (True, False):
-        found = rows.xy_moment_sum(50.0, WEIGHT, CENTRE, features=features)
+        found = xy_moment_sum(rows, 50.0, WEIGHT, CENTRE, features=features)
         table = moved if features else np.empty((300, 0))
         v = vectors(table, Y, intercept or not features, clip=50.0)
         np.testing.assert_allclose(found.values, weighted(v.T @ v), rtol=1e-9, atol=1e-9)
-        clipped = rows.xy_moment_sum(0.01, WEIGHT, CENTRE, features=features)
+        clipped = xy_moment_sum(rows, 0.01, WEIGHT, CENTRE, features=features)
         assert clipped.values[0] <= 300 * 0.01**2
 
 
@@ -149,22 +150,22 @@ def test_targets_are_cut_and_added_up(monkeypatch):
     rng = np.random.default_rng(9)
     y = 3 * rng.standard_normal(20_001)
     rows = as_rows(np.ones((y.size, 2)), y)
-    found = rows.target_sum(1.5)
+    found = target_sum(rows, 1.5)
     exact = math.fsum(np.clip(y, -1.5, 1.5))
     assert abs(found.values[0] - exact) <= found.error < 1e-6
-    labels = as_rows(np.ones((y.size, 2)), np.sign(y)).target_sum(1.0)
+    labels = target_sum(as_rows(np.ones((y.size, 2)), np.sign(y)), 1.0)
     assert labels.values[0] == np.sign(y).sum()
-    assert as_rows(np.ones((1, 2)), [5.0]).target_sum(1.0).values[0] == 1.0
+    assert target_sum(as_rows(np.ones((1, 2)), [5.0]), 1.0).values[0] == 1.0
 
 
 def test_classes_are_counted_and_other_targets_are_not():
     y = np.repeat([0.0, 1.0, 2.0, 3.0, -1.0, -0.5, 1.5], [5, 30_000, 2, 3, 4, 6, 1])
-    found = as_rows(np.ones((y.size, 1)), np.random.default_rng(0).permutation(y)).class_counts(3)
+    found = class_counts(as_rows(np.ones((y.size, 1)), np.random.default_rng(0).permutation(y)), 3)
     assert found.values.tolist() == [5, 30_001, 2]
     assert 0 < found.error < 1e-6
     weights = RowWeights.of(np.linspace(0, 1, 4), 2, grouped=False)
     rows = as_rows(np.ones((4, 1)), [0.0, 0.0, 1.0, 5.0], weights=weights)
-    np.testing.assert_allclose(rows.class_counts(2).values, [1 / 3, 2 / 3], atol=1e-8)
+    np.testing.assert_allclose(class_counts(rows, 2).values, [1 / 3, 2 / 3], atol=1e-8)
     for bad in (0, 1.5):
         with pytest.raises(ValueError, match="n_classes"):
-            rows.class_counts(bad)
+            class_counts(rows, bad)

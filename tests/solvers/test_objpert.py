@@ -14,6 +14,7 @@ from discreet.accounting.profiles import Profile
 from discreet.core import Account, Budget, Curator, Gaussian
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
+from discreet.core.questions import RowSum
 from discreet.errors import BudgetExceeded, NotSupported, PrivacyError
 from discreet.exact import Headroom, Perturbation, PerturbedMinimum
 from discreet.objectives import L2, Hinge, Huber, HuberHinge, Logistic, Problem, Sigmoid, Squared
@@ -150,7 +151,7 @@ def run_after(share, budget, loss=None, n_models=1, solver=None, seed=0, prepare
     centre = Curator(rows, account, noise)
     _, total = centre.open_reserved(0)
     if prepare:
-        centre.row_sum(mechanism=Gaussian(1 / math.sqrt(total) * (1 + 1e-9)))
+        centre.ask(RowSum(centre.row_norm), Gaussian(1 / math.sqrt(total) * (1 + 1e-9)))
     for _ in range(n_models):
         curator = Curator(rows, account, noise, Fraction(1, n_models))
         solution = solver.solve(problem, curator, plan)
@@ -484,7 +485,7 @@ def test_released_centres_and_minima_keep_their_promise():
             centre = Curator(rows, account, Noise(SeededBits(2 * seed)))
             _, total = centre.open_reserved(0)
             mechanism = Gaussian(1 / math.sqrt(total) * (1 + 1e-9))
-            released = centre.row_sum(mechanism=mechanism)
+            released = centre.ask(RowSum(centre.row_norm), mechanism)
             curator = Curator(rows, account, Noise(SeededBits(2 * seed + 1)))
             solution = solver.solve(problem, curator, solver.plan(problem, models))
             y, w = released.values[0], solution.weights[0]

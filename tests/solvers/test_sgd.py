@@ -12,9 +12,11 @@ from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_fo
 from discreet.core import Account, Budget, Curator, Relation
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
+from discreet.core.questions import Gradient
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import L2, Hinge, Huber, HuberHinge, Logistic, Problem, Squared
 from discreet.rows import as_rows
+from discreet.rows.sums import gradient_sum
 from discreet.solvers.sgd import SGD
 
 from .conftest import LOGISTIC, excess, solve, table
@@ -214,11 +216,11 @@ def test_batches_vary_around_their_expected_size():
     weights = np.full(6, 0.1)
     drawn = np.array(
         [
-            curator.sampled_gradient(Logistic(), weights, clip=3.0, mechanism=step).values / 0.05
+            curator.sampled_gradient(Gradient(Logistic(), weights, clip=3.0), step).values / 0.05
             for _ in range(200)
         ]
     )
-    exact = rows.gradient_sum(weights, Logistic(), 3.0).values
+    exact = gradient_sum(rows, weights, Logistic(), 3.0).values
     assert np.all(np.abs(drawn.mean(axis=0) - exact) < 6 * drawn.std(axis=0) / math.sqrt(200))
     assert np.all(drawn.std(axis=0) > 10 * 3.0 * step.noise_multiplier)  # samples do differ
 
@@ -237,13 +239,13 @@ def test_the_question_checks_before_it_charges():
         SampledGaussian(good.noise_multiplier, 0.1, Relation.REPLACE_ONE, "one_row"),
     ):
         with pytest.raises(PrivacyError):
-            curator.sampled_gradient(Logistic(), weights, clip=1.0, mechanism=bad)
+            curator.sampled_gradient(Gradient(Logistic(), weights, clip=1.0), bad)
     with pytest.raises(TypeError, match="SampledGaussian"):
-        curator.sampled_gradient(Logistic(), weights, clip=1.0, mechanism="gaussian")
+        curator.sampled_gradient(Gradient(Logistic(), weights, clip=1.0), "gaussian")
     with pytest.raises(ValueError, match="clip"):
-        curator.sampled_gradient(Logistic(), weights, clip=0.0, mechanism=good)
+        curator.sampled_gradient(Gradient(Logistic(), weights, clip=0.0), good)
     assert curator.spent_share == 0
-    noisy = curator.sampled_gradient(Logistic(), weights, clip=1.0, mechanism=good)
+    noisy = curator.sampled_gradient(Gradient(Logistic(), weights, clip=1.0), good)
     assert curator.spent_share == pytest.approx(0.2)
     assert noisy.noise_scale == pytest.approx(good.noise_multiplier, rel=1e-3)
     assert noisy.noise_scale > good.noise_multiplier

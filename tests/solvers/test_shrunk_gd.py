@@ -10,6 +10,7 @@ from discreet import Ledger
 from discreet.core import Account, Budget, Curator, Gaussian
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
+from discreet.core.questions import Gradient
 from discreet.errors import NotSupported
 from discreet.objectives import L2, Huber, Logistic, Problem, Softmax, Squared
 from discreet.rows import as_rows
@@ -262,7 +263,7 @@ def test_a_curator_of_columns():
     part = curator.columns(np.array([1, 4]), factor=2.0)
     assert (part.n_parameters, part.n_rows, part.spent_share) == (3, 200, 0.0)
     weights = np.array([0.3, -0.2, 0.1])
-    found = part.gradient(Logistic(), weights, clip=50.0, mechanism=Gaussian(0.01)).values
+    found = part.ask(Gradient(Logistic(), weights, clip=50.0), Gaussian(0.01)).values
     assert curator.spent_share == part.spent_share > 0
     narrow = np.column_stack([2 * X[:, [1, 4]], np.ones(200)])
     exact = narrow.T @ (-y / (1 + np.exp(y * (narrow @ weights))))

@@ -21,13 +21,14 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from discreet.audit.pairs import Pair
-from discreet.core import Account, Budget, Curator, Gaussian, Rows
+from discreet.core import Account, Budget, Curator, Gaussian
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.noise import Noise
+from discreet.core.questions import Gradient
 from discreet.errors import NotSupported
 from discreet.estimators.base import PrivateLinearModel
 from discreet.objectives import L2, Loss, Problem
-from discreet.rows import Units, as_rows
+from discreet.rows import Rows, Units, as_rows
 from discreet.solvers import AMP, AMPHF, ObjPert, Plan, Solver, TraceEntry
 from discreet.validate import FloatArray
 
@@ -87,7 +88,8 @@ class Setting:
 
     def curator(self, kind: Any, rows: Rows, bits: Bits, plan: Plan) -> Any:
         """Return a curator with the public number of rows of one trial, of which one may lack."""
-        return kind(rows, Account(plan.spends), Noise(bits), n_rows=self.pair.n_rows)
+        account = Account(plan.spends, unit=rows.unit)
+        return kind(rows, account, Noise(bits), n_rows=self.pair.n_rows)
 
 
 def one_by_one(setting: Setting, world: int, count: int) -> FloatArray:
@@ -122,7 +124,8 @@ def side_by_side(setting: Setting, world: int, count: int, copies: int = COPIES)
     kind = Curator if perturbed else _Recorder
     outputs: list[FloatArray] = []
     for stream in setting.bits.spawn(-(-count // copies)):
-        curator = kind(rows, Account(plan.spends), Noise(stream), n_rows=problem.n_rows)
+        account = Account(plan.spends, unit=rows.unit)
+        curator = kind(rows, account, Noise(stream), n_rows=problem.n_rows)
         solution = solver.solve(problem, curator, plan)
         weights = solution.weights.reshape(copies, pair.n_features)
         if not (perturbed or outputs):  # in each call, one copy of the first fit
@@ -256,7 +259,7 @@ def _answers_only(*allowed: str) -> Callable[[_Kind], _Kind]:
     return restrict
 
 
-@_answers_only("open", "open_plan", "gradient", "sampled_gradient")
+@_answers_only("open", "open_plan", "ask", "ask_all", "sampled_gradient")
 class _GradientsOnly(Curator):
     """A curator that answers questions about gradients only."""
 
@@ -271,18 +274,22 @@ class _Recorder(_GradientsOnly):
 
     def __init__(self, *arguments: Any, **sizes: Any) -> None:
         super().__init__(*arguments, **sizes)
-        self.recorded: list[tuple[str, FloatArray, dict[str, Any], FloatArray]] = []
+        self.recorded: list[tuple[tuple[Any, ...], FloatArray, FloatArray]] = []
 
-    def gradient(self, loss: Any, weights: FloatArray, **details: Any) -> Any:
-        return self._record("gradient", loss, weights, details)
+    def ask(self, question: Any, mechanism: Any) -> Any:
+        """Answer a question about gradients, and record it."""
+        if not isinstance(question, Gradient):
+            raise NotSeparable("The solver asks for more than gradients.")
+        return self._record("ask", question, mechanism)
 
-    def sampled_gradient(self, loss: Any, weights: FloatArray, **details: Any) -> Any:
-        return self._record("sampled_gradient", loss, weights, details)
+    def sampled_gradient(self, question: Gradient, mechanism: Any) -> Any:
+        """Answer a question about a sample, and record it."""
+        return self._record("sampled_gradient", question, mechanism)
 
-    def _record(self, name: str, loss: Any, weights: FloatArray, details: dict[str, Any]) -> Any:
-        asked = np.array(weights)
-        answer = getattr(Curator, name)(self, loss, weights, **details)
-        self.recorded.append((name, asked, details, answer.values.copy()))
+    def _record(self, door: str, question: Gradient, mechanism: Any) -> Any:
+        answer = getattr(Curator, door)(self, question, mechanism)
+        public = (door, question.clip, mechanism)
+        self.recorded.append((public, question.weights.copy(), answer.values.copy()))
         return answer
 
 
@@ -292,13 +299,13 @@ class _Replay(_Recorder):
     recorded: Any
     part: slice
 
-    def _record(self, name: str, loss: Any, weights: FloatArray, details: dict[str, Any]) -> Any:
+    def _record(self, door: str, question: Gradient, mechanism: Any) -> Any:
         first = next(self.recorded, None)
-        if first is None or (name, details) != (first[0], first[2]):
+        if first is None or (door, question.clip, mechanism) != first[0]:
             raise NotSeparable("A fit of one copy asks other questions than a fit of many.")
-        _same("the weights of a question", np.asarray(weights), first[1][self.part])
-        answer = getattr(Curator, name)(self, loss, weights, **details)  # it charges and checks
-        return replace(answer, values=first[3][self.part].copy())
+        _same("the weights of a question", question.weights, first[1][self.part])
+        answer = getattr(Curator, door)(self, question, mechanism)  # it charges and checks
+        return replace(answer, values=first[2][self.part].copy())
 
 
 class _Repeating(_ReleaseOnly):

@@ -3,12 +3,13 @@
 from discreet.accounting.budget import Budget, GDPBudget, PrivacyLoss, Relation, ZCDPBudget
 from discreet.core.account import Account
 from discreet.core.bits import SeededBits, SystemBits
-from discreet.core.curator import Curator, NoisyGradient, NoisyMoment
+from discreet.core.curator import Curator
+from discreet.core.descents import Descent
 from discreet.core.filters import PrivacyFilter
 from discreet.core.guarantee import Guarantee
 from discreet.core.mechanisms import AdditiveMechanism, Gaussian, L2Norm, Laplace
 from discreet.core.noise import Noise
-from discreet.core.rows import Rows
+from discreet.core.questions import NoisySum, Question
 from discreet.core.selections import (
     ExponentialMechanism,
     LaplaceNoisyMax,
@@ -21,6 +22,7 @@ __all__ = [
     "AdditiveMechanism",
     "Budget",
     "Curator",
+    "Descent",
     "ExponentialMechanism",
     "GDPBudget",
     "Gaussian",
@@ -29,13 +31,12 @@ __all__ = [
     "Laplace",
     "LaplaceNoisyMax",
     "Noise",
-    "NoisyGradient",
-    "NoisyMoment",
+    "NoisySum",
     "PermuteAndFlip",
     "PrivacyFilter",
     "PrivacyLoss",
+    "Question",
     "Relation",
-    "Rows",
     "SeededBits",
     "SelectionMechanism",
     "SystemBits",

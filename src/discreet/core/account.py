@@ -11,7 +11,7 @@ import math
 import threading
 from collections import Counter
 from fractions import Fraction
-from typing import Protocol
+from typing import Final, Protocol
 
 from discreet.accounting.budget import Budget, Measure
 from discreet.accounting.composition import Division
@@ -292,3 +292,63 @@ class Account(Unique):
             rows_per_unit=rows_per_unit,
             n_units=n_units,
         )
+
+
+class AccountPart(Unique):
+    """A share of an account that is opened once, and then charged for each answer.
+
+    Attributes
+    ----------
+    relation
+        Relation that every answer is protected under.
+    n_models
+        Number of equal shares of the account: one for each model of a fit.
+    """
+
+    def __init__(self, account: Account, share: Fraction = Fraction(1)) -> None:
+        self._account = account
+        self._share = share
+        self._filter: PrivacyFilter | None = None
+        self.relation: Final = account.budget.relation
+        self.n_models: Final = int(1 / share)
+
+    @property
+    def budget(self) -> Budget:
+        """Budget of all models of the fit: that of the account, without what was reserved."""
+        return self._account.models
+
+    @property
+    def spent_share(self) -> float:
+        """Share of this part that is spent; a function of earlier answers only."""
+        return 0.0 if self._filter is None else self._filter.spent_share
+
+    def open(self, measure: Measure, conversion: Conversion = "tight") -> float:
+        """Choose, once, the measure to compose in; returns the total in its unit."""
+        self._refuse_opened()
+        self._filter = self._account.open(measure, conversion, self._share)
+        return float(self._filter.total)
+
+    def open_plan(self, step: PlannedStep, count: int) -> None:
+        """Spend this part on at most ``count`` uses of one mechanism, nothing else.
+
+        For mechanisms that only compose well as a whole (amplification by sampling): the account
+        checks that all models' steps together keep the budget before it opens.
+        """
+        self._refuse_opened()
+        self._filter = self._account.open_plan(step, count, self._share)
+
+    def open_reserved(self, part: int) -> tuple[Measure, Fraction]:
+        """Open a part of the budget that was reserved; returns its measure and total."""
+        self._refuse_opened()
+        self._filter = self._account.open_reserved(part)
+        return self._filter.measure, self._filter.total
+
+    def _refuse_opened(self) -> None:
+        if self._filter is not None:
+            raise PrivacyError("This curator's budget is already open.")
+
+    def _charge(self, mechanism: Mechanism, times: int = 1) -> None:
+        """Charge the filter, or raise and change nothing."""
+        if self._filter is None:
+            raise PrivacyError("Call curator.open(measure) before asking for private answers.")
+        self._filter.charge(mechanism, times)

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.noise import Noise
-from discreet.core.rows import Counts
 from discreet.core.selections import SelectionMechanism
 from discreet.errors import PrivacyError
+from discreet.rows.counts import Counts
 from discreet.validate import FloatArray, integer, number
 
 SENSITIVITY = 1.0
@@ -32,7 +32,6 @@ _SHARE_STEPS = 2**20  # shares are multiples of 2^-20, so that scores are exact
 _MOST_ROWS = 2**32  # share * rows < 2^52: every score is a double without rounding
 _SCORE_ROUNDING = 2.0**-49  # of two scores made of sums of weights, if any, per row (ranges.md)
 _LARGEST_TAIL = 0.25
-_COUNTED = 2**16  # values that are counted at a time
 _FAR_OFF = 0.001  # the chance that noise picks a bound beyond the data is at most about this
 
 
@@ -51,41 +50,6 @@ def edges(whole: bool = False) -> FloatArray:
     result = np.concatenate([-positive[::-1], [0.0], positive])
     result.flags.writeable = False
     return result
-
-
-def cell_counts(
-    values: FloatArray, candidates: FloatArray | None = None, weights: FloatArray | None = None
-) -> NDArray[np.int64]:
-    """Count values of a column, or a block of it, between K candidates; skip NaN (missing).
-
-    Entry 2k + 1 counts the values equal to candidate k, entry 2k those just below it. Values beyond
-    the outermost candidates count as these. Counts of blocks add up to those of the column.
-    Candidates are `edges` by default. With ``weights``, if there are entries, these are added up
-    instead: whole numbers of at most 2^30, of which sums over a block are exact.
-
-    Privacy
-    -------
-    The counts are exact: they are for selections only.
-    """
-    candidates = edges() if candidates is None else candidates
-    totals = np.zeros(2 * candidates.size + 1, dtype=np.int64)
-    values = np.asarray(values, dtype=np.float64)
-    for start in range(0, values.size, _COUNTED):
-        block = values[start : start + _COUNTED]
-        given = ~np.isnan(block)
-        present = np.clip(block[given], candidates[0], candidates[-1])
-        if weights is None or not weights.size:  # sorting first is several times as fast
-            present.sort()
-            below = np.empty(2 * candidates.size, dtype=np.int64)
-            below[::2] = np.searchsorted(present, candidates, side="left")
-            below[1::2] = np.searchsorted(present, candidates, side="right")
-            totals += np.diff(below, prepend=0, append=present.size)
-        else:
-            above = np.searchsorted(candidates, present)  # the first candidate >= the value
-            cells = 2 * above + (candidates[above] == present)
-            own = weights[start : start + _COUNTED][given]
-            totals += np.bincount(cells, own, minlength=totals.size).astype(np.int64)
-    return totals
 
 
 def tail_share(coverage: float, n_rows: int, mechanism: SelectionMechanism) -> float:
@@ -117,9 +81,9 @@ def select_bounds_from_counts(
 ) -> tuple[float, float]:
     """Choose bounds ``low < high`` that hold about ``coverage`` of a column's values, privately.
 
-    ``counts`` are those of `cell_counts` between the candidates ``edges(whole)``, in multiples of
-    1/``unit``. The column has at most one value per row. The mechanism, not monotone, is used
-    twice; the caller charges for both uses before the values are read.
+    ``counts`` are those of `discreet.rows.cell_counts` between the candidates ``edges(whole)``, in
+    multiples of 1/``unit``. The column has at most one value per row. The mechanism, not monotone,
+    is used twice; the curator charges for both uses before the values are read.
 
     Privacy
     -------
@@ -167,13 +131,13 @@ def select_median_norm(
     mechanism: SelectionMechanism,
     noise: Noise,
     *,
-    replaced: bool,
+    sensitivity: float,
 ) -> float:
     """Choose the smallest candidate that about half of the norms do not exceed, privately.
 
-    ``counts`` are those of the rows' norms between the candidates (`cell_counts`). ``replaced`` is
-    True if neighbours differ by a replaced row. The mechanism, not monotone, is used once; the
-    caller charges for it before the norms are read.
+    ``counts`` are those of the rows' norms between the candidates (`discreet.rows.cell_counts`).
+    ``sensitivity`` bounds the change of a score by one unit of weight 1. The mechanism, not
+    monotone, is used once; the curator charges for it before the norms are read.
 
     A score is 0 where half of the norms or fewer are above a candidate and half above the one
     before; otherwise minus the number of norms by which that fails. Norms beyond the last candidate
@@ -185,13 +149,13 @@ def select_median_norm(
     Proof: docs/proofs/preparation.md.
     """
     refuse_monotone(mechanism)
-    sensitivity = SENSITIVITY + (counts.unit > 1) * _SCORE_ROUNDING * (n_rows + 1)
+    with_rounding = SENSITIVITY + (counts.unit > 1) * _SCORE_ROUNDING * (n_rows + 1)
     above = np.cumsum(counts.values[::-1])[::2][::-1] / counts.unit  # above[k]: k candidates
     half = 0.5 * above[0]
     misses = np.maximum(above[1:] - half, half - above[:-1])
     chosen = mechanism.select(
         -np.maximum(misses, 0.0),
-        sensitivity=sensitivity * (1.0 if replaced else 0.5),
+        sensitivity=with_rounding * sensitivity,
         noise=noise,
     )
     return float(candidates[chosen])

@@ -637,7 +637,7 @@ class PrivateLinearModel(BaseEstimator):
             copy=copy,
             data_norm=self.data_norm,
             problem=problem,
-            weights=None if people.units is None else people.units.weights(),
+            weights=people.unit_weights(),
             expansion=method.expansion,
             rate=method.rate,
         )

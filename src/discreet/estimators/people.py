@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from discreet.engines import BlockTable
 from discreet.errors import NotSupported
-from discreet.rows import RowWeights, Units, scaled_weights
+from discreet.rows import RowWeights, Unit, Units, scaled_weights
 from discreet.solvers import Solver
 from discreet.validate import FloatArray, number
 
@@ -36,7 +36,7 @@ class People:
     units: Units | None = None
     rows_per_unit: int = 1
     factors: FloatArray | None = None
-    unit: str = "row"
+    unit: Unit = "row"
     plural: str = "rows"
     drawn: bool = False
     even: bool = True
@@ -96,6 +96,14 @@ class People:
         own = Units(units.codes[index], units.count)
         return replace(self, units=own, factors=factors, condition=condition)
 
+    def unit_weights(self) -> RowWeights | None:
+        """Return weights by which each unit counts once; None if each row is a unit."""
+        if self.units is not None:
+            return self.units.weights()
+        if self.unit == "row":
+            return None
+        return RowWeights(np.empty(0), self.size, self.unit)
+
     def model_weights(self) -> RowWeights | None:
         """Return the weights of rows in the objective."""
         if self.units is not None and self.nominal is not None:
@@ -105,7 +113,7 @@ class People:
             return self.units.weights(self.rows_per_unit, self.factors)
         if self.factors is None:
             return None
-        return RowWeights.of(self.factors.copy(), self.size, grouped=False)
+        return RowWeights.of(self.factors.copy(), self.size, unit=self.unit, grouped=False)
 
     def totals(self, codes: NDArray[Any], count: int) -> FloatArray:
         """Return the exact total weight of the rows of each class, for baselines: not private."""

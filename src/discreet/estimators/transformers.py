@@ -23,8 +23,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from discreet.accounting.budget import Measure
 from discreet.core import Account, Budget, Curator, Guarantee
 from discreet.core.bits import Bits, SeededBits, SystemBits
-from discreet.core.curator import NoisyMoment
 from discreet.core.noise import Noise
+from discreet.core.questions import ColumnBounds, NoisySum, RowSum
 from discreet.estimators.base import FITS, PrivateLinearModel
 from discreet.estimators.familiar import UNCHOSEN, familiar
 from discreet.estimators.inputs import check_table
@@ -126,7 +126,7 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Return what is added up beside the scaled columns, in [0, 1]."""
         raise NotImplementedError
 
-    def _learn(self, noisy: NoisyMoment, bounds: FloatArray, n_units: int) -> None:
+    def _learn(self, noisy: NoisySum, bounds: FloatArray, n_units: int) -> None:
         """Compute the fitted attributes from the noisy sums: post-processing."""
         raise NotImplementedError
 
@@ -172,7 +172,7 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             curator = Curator(rows, account, Noise(stream), share / width)
             measure = _measure(account.budget)
             mechanism: Any = Bounds((0,)).mechanism(measure, Fraction(curator.open(measure)))
-            pairs.append(curator.column_bounds(0, coverage=COVERAGE, mechanism=mechanism))
+            pairs.append(curator.ask(ColumnBounds(0, COVERAGE), mechanism))
         return np.array(pairs)
 
     def _sums(
@@ -183,7 +183,7 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         account: Account,
         noise: Noise,
         share: Fraction,
-    ) -> NoisyMoment:
+    ) -> NoisySum:
         """Release the sums of the scaled columns and of what `_second` makes of them.
 
         Privacy
@@ -207,7 +207,7 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         curator = Curator(rows, account, noise, share)
         measure = _measure(account.budget)
         mechanism: Any = Centre().mechanism(measure, Fraction(curator.open(measure)))
-        return curator.row_sum(mechanism=mechanism)
+        return curator.ask(RowSum(curator.row_norm), mechanism)
 
 
 @familiar
@@ -291,7 +291,7 @@ class PrivateScaler(_ColumnTransformer):
     def _second(self, scaled: FloatArray, present: NDArray[np.bool_]) -> FloatArray:
         return scaled**2
 
-    def _learn(self, noisy: NoisyMoment, bounds: FloatArray, n_units: int) -> None:
+    def _learn(self, noisy: NoisySum, bounds: FloatArray, n_units: int) -> None:
         """Compute means and scales; a variance is at least its noise."""
         first, second = noisy.values.reshape(2, -1) / n_units
         mean = np.clip(first, -1.0, 1.0)
@@ -348,7 +348,7 @@ class PrivateImputer(_ColumnTransformer):
     def _second(self, scaled: FloatArray, present: NDArray[np.bool_]) -> FloatArray:
         return present.astype(np.float64)
 
-    def _learn(self, noisy: NoisyMoment, bounds: FloatArray, n_units: int) -> None:
+    def _learn(self, noisy: NoisySum, bounds: FloatArray, n_units: int) -> None:
         sums, counts = noisy.values.reshape(2, -1)
         half, centre = np.diff(bounds, axis=1)[:, 0] / 2, bounds.mean(axis=1)
         least = SEEN * noisy.deviation

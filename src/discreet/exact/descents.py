@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.budget import Relation
+from discreet.core.questions import Gradient
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Huber, HuberHinge, Logistic, Loss, Problem, Squared
 from discreet.rows import UNIT_ROUNDOFF, Rows, descent_error
@@ -96,7 +97,8 @@ class GradientDescent:
         weights: FloatArray = np.zeros(problem.n_parameters)
         clip = problem.lipschitz * SLACK  # above what computed gradients come to
         for _ in range(self.iterations):
-            gradient = rows.gradient_sum(weights, problem.loss, clip).values / problem.n_rows
+            question = Gradient(problem.loss, weights, clip)
+            gradient = rows.answer([question])[0].values / problem.n_rows
             weights = weights - self.step * (gradient + problem.penalty.gradient(weights))
         return weights
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discreet.core.questions import Gradient
 from discreet.exact.certificate import PerturbedObjective, Point
 from discreet.objectives import Huber, HuberHinge, Loss, Problem, Squared
 from discreet.rows import UNIT_ROUNDOFF, Rows, one_thread
@@ -176,7 +177,8 @@ def _value(objective: PerturbedObjective, weights: FloatArray) -> float:
 
 def _plain_gradient(objective: PerturbedObjective, weights: FloatArray) -> FloatArray:
     """Return the gradient as computed, faster than with a bound."""
-    values = objective.rows.gradient_sum(weights, objective.loss, objective.clip).values
+    question = Gradient(objective.loss, weights, objective.clip)
+    values = objective.rows.answer([question])[0].values
     return np.asarray(values + objective.ridge * weights + objective.linear)
 
 
@@ -336,7 +338,7 @@ def nonprivate_minimum(
     rows = rows.within_reach()  # rows that overflow would make the objective NaN
 
     def objective(weights: FloatArray) -> tuple[float, FloatArray]:
-        gradient = rows.gradient_sum(weights, loss, NO_CLIP).values / problem.n_rows
+        gradient = rows.answer([Gradient(loss, weights, NO_CLIP)])[0].values / problem.n_rows
         value = rows.objective_sum(weights, loss) / problem.n_rows
         penalty = problem.penalty
         return value + penalty.value(weights), gradient + penalty.gradient(weights)
@@ -351,6 +353,6 @@ def nonprivate_minimum(
 def mean_target(rows: Rows, problem: Problem) -> FloatArray:
     """Return weights that predict the mean target, from −Σ y·x: not private."""
     weights = np.zeros(problem.n_parameters)
-    gradient = rows.gradient_sum(weights, Squared(), NO_CLIP).values
+    gradient = rows.answer([Gradient(Squared(), weights, NO_CLIP)])[0].values
     weights[-1] = -gradient[-1] / problem.n_rows
     return weights

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from discreet.accounting.budget import Budget, Measure
 from discreet.core import Curator, ExponentialMechanism, Gaussian
+from discreet.core.questions import CurvatureSum, MedianNorm, MedianSlope, ScoreSquareSum, ScoreSum
 from discreet.objectives import Loss, Problem, Scored, Squared
 from discreet.validate import FloatArray, check_fields, number
 
@@ -262,7 +263,7 @@ class _Stage:
         problem, mu, n_features = self.problem, math.sqrt(total), self.problem.n_features
         median = _within((MEDIAN_PRECISION / (self.few.n_rows * mu)) ** 2, MEDIAN_SHARES)
         choice = ExponentialMechanism.sharing(median * total)
-        norm = self.few.curator.median_norm(mechanism=choice)
+        norm = self.few.curator.ask(MedianNorm(), choice)
         factor = math.sqrt(n_features) / norm
         few = rows = self.rows.turned(factor, None, n_features)
         if self.few.drawn:
@@ -286,12 +287,12 @@ class _Stage:
         longer = turn / np.where(np.arange(pilot.size) < n_features, factor, 1.0)
         loss, unit, usual, guess = problem.loss, 1.0, _Usual(), 0.0
         if loss.of_residuals:
-            unit = few.curator.median_slope(Squared(), weights, mechanism=choice) / MEDIAN_OF_NORMAL
+            unit = few.curator.ask(MedianSlope(Squared(), weights), choice) / MEDIAN_OF_NORMAL
             left -= median
         else:
             usual = _Usual.at(loss, weights, intercept=problem.fit_intercept)
         if not loss.of_residuals and loss.dispersion is None:
-            slope = few.curator.median_slope(loss, weights, mechanism=choice) / MEDIAN_OF_NORMAL
+            slope = few.curator.ask(MedianSlope(loss, weights), choice) / MEDIAN_OF_NORMAL
             usual, left = replace(usual, slope=min(slope / loss.slope_bound, 1.0)), left - median
             guess = pilot.size * slope**2  # the mean squared score, if slopes are nearly normal
         scored = loss.scored(unit)
@@ -338,7 +339,7 @@ class _Stage:
         """Return the noisy second moment of rows as they are weighted, at the smallest clip."""
         clip, size = KEPT_CLIP * math.sqrt(of.curator.n_parameters), of.curator.n_parameters
         mechanism = Gaussian.sharing(total)
-        noisy = of.curator.curvature_sum(Squared(), np.zeros(size), clip=clip, mechanism=mechanism)
+        noisy = of.curator.ask(CurvatureSum(Squared(), np.zeros(size), clip), mechanism)
         return noisy.matrix() / of.n_rows
 
     @staticmethod
@@ -427,14 +428,14 @@ class _Asked:
         mechanism = Gaussian.sharing(share * self.total)
         loss = self.scored.slopes
         curator, n_rows, _ = self.scores
-        noisy = curator.score_sum(loss, weights, clip=self.clip, mechanism=mechanism)
+        noisy = curator.ask(ScoreSum(loss, weights, self.clip), mechanism)
         return noisy.values / n_rows, noisy.deviation / n_rows
 
     def hessian(self, weights: FloatArray, share: float) -> _Hessian:
         """Return the noisy mean Hessian; that of a sample has its sampling error for noise, too."""
         mechanism = Gaussian.sharing(share * self.total)
         loss, (curator, n_rows, drawn) = self.scored.curvature, self.hessians
-        noisy = curator.curvature_sum(loss, weights, clip=self.clip, mechanism=mechanism)
+        noisy = curator.ask(CurvatureSum(loss, weights, self.clip), mechanism)
         bound = self.scored.factor * (loss.curvature_bound or 1.0) / n_rows
         matrix, deviation = bound * noisy.matrix(), bound * noisy.deviation
         if drawn:
@@ -452,7 +453,7 @@ class _Asked:
         """Return the noisy mean squared norm of scores, and the deviation of its noise."""
         mechanism, loss = Gaussian.sharing(share * self.total), self.scored.slopes
         curator, n_rows, _ = self.squared
-        noisy = curator.score_square_sum(loss, weights, clip=self.clip, mechanism=mechanism)
+        noisy = curator.ask(ScoreSquareSum(loss, weights, self.clip), mechanism)
         bound = (loss.slope_bound * self.clip) ** 2 / n_rows
         return bound * float(noisy.values[0]), bound * noisy.deviation
 

@@ -16,6 +16,7 @@ import numpy as np
 from discreet.accounting.budget import Budget, Measure
 from discreet.core import Account, Curator, Gaussian, L2Norm
 from discreet.core.noise import Noise
+from discreet.core.questions import ClassCounts
 from discreet.preparation.steps import Mechanism
 from discreet.preparation.whitening import Centre
 from discreet.rows import Rows
@@ -78,6 +79,6 @@ class Balance:
         """Release the total weight of the rows of each class, whose codes are the targets."""
         curator = Curator(rows, account, noise)
         curator.open_reserved(part)
-        noisy = curator.class_counts(n_classes, mechanism=mechanism)
+        noisy = curator.ask(ClassCounts(n_classes), mechanism)
         least = max(1.0, math.sqrt(curator.n_rows))
         return np.clip(noisy.values, least, curator.n_rows)

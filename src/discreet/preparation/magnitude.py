@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from discreet.core import Curator
+from discreet.core.questions import ExponentCounts
 from discreet.preparation.steps import FittedStep, Known, RowNorms, Step
 from discreet.rows import EXPONENTS, OCTAVES, AffineMap
 from discreet.validate import FloatArray, check_fields, integer, positive, vector
@@ -108,7 +109,7 @@ class Magnitude(Step):
         constant ones of a smaller unit: their exceptions may be far larger. Columns around their
         mean are stretched to the largest of them.
         """
-        noisy = curator.exponent_counts(mechanism=mechanism)
+        noisy = curator.ask(ExponentCounts(curator.n_features), mechanism)
         cells = noisy.values.reshape(curator.n_parameters, -1)
         dense = _windows(cells[:, :-1]).max(axis=1) > DENSE * curator.n_rows
         counts = cells[:, :-1].copy()
@@ -183,7 +184,7 @@ class Largest(Magnitude):
         sizes = np.full(columns, np.nan) if norms.sizes is None else norms.sizes
         left = ours & np.isnan(sizes)
         among = left if left.any() else ours
-        noisy = curator.exponent_counts(among, mechanism=mechanism)
+        noisy = curator.ask(ExponentCounts(columns, among), mechanism)
         cells = noisy.values.reshape(columns + 1, -1)
         clear = np.maximum(cells, _windows(cells, 2) / math.sqrt(2)) / noisy.deviation
         sure = -float(ndtri(FALSE_LARGEST / (2 * cells.size)))

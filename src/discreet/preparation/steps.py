@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from discreet.accounting import conversions
 from discreet.accounting.budget import Measure
 from discreet.core import Curator, ExponentialMechanism, Gaussian, L2Norm
+from discreet.core.questions import ColumnBounds, MedianNorm
 from discreet.rows import AffineMap, as_rows
 from discreet.validate import FloatArray, check_fields, flag, integer, number, positive, vector
 
@@ -234,9 +235,7 @@ class Bounds(Step):
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedBounds, Known]:
         """Ask for both bounds of each column."""
         pairs = [
-            curator.column_bounds(
-                j, coverage=self.coverage, mechanism=mechanism, whole=j in self.whole
-            )
+            curator.ask(ColumnBounds(j, self.coverage, j in self.whole), mechanism)
             for j in self.columns
         ]
         low, high = np.array(pairs, dtype=np.float64).T
@@ -341,7 +340,7 @@ class Radius(Step):
         """Ask for the median norm; rows have norm at most 1 afterwards."""
         bounded = norms and norms.raw and math.isfinite(norms.clip)
         largest = norms.clip if norms and bounded else None
-        radius = self.factor * curator.median_norm(mechanism=mechanism, largest=largest)
+        radius = self.factor * curator.ask(MedianNorm(largest), mechanism)
         fitted = FittedRadius(radius if largest is None else min(radius, largest))
         nearer = min(self.nearer * radius / fitted.radius, 1.0)  # a bound moves R, not this norm
         near = (nearer, nearer, 1.0)
@@ -408,7 +407,7 @@ class Spread(Step):
         It is kept within what rows can have, and above what would let transformed rows overflow.
         """
         assert norms is not None  # `check_steps` demands a bound before this step
-        fitted = FittedSpread(self.factor * curator.median_norm(mechanism=mechanism))
+        fitted = FittedSpread(self.factor * curator.ask(MedianNorm(), mechanism))
         # a mean that was subtracted may have added to the norm
         most = norms.clip if norms.raw else 2 * norms.clip
         norm = min(max(fitted.norm, LEAST_SPREAD * norms.clip), most)

@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from discreet.core import Curator
+from discreet.core.questions import OuterSum, RowSum, SquareSum
 from discreet.preparation.steps import FittedStep, Known, RowNorms, Step, clipped
 from discreet.rows import AffineMap, as_rows
 from discreet.solvers.base import nearest
@@ -95,7 +96,7 @@ class Centre(Step):
         it. Some exceed it, by up to twice the norm before: the next moment clips them.
         """
         assert norms is not None  # `check_steps` demands a bound before this step
-        noisy = curator.row_sum(mechanism=mechanism)
+        noisy = curator.ask(RowSum(curator.row_norm), mechanism)
         mean, deviation = noisy.values / curator.n_rows, noisy.deviation / curator.n_rows
         if self.shrink:
             mean = shrunk(mean, deviation)
@@ -184,7 +185,7 @@ class Scale(Step):
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedScale, RowNorms]:
         """Ask for the columns' second moments; few rows are far above the norm then."""
         assert norms is not None  # `check_steps` demands a bound before this step
-        noisy = curator.square_sum(share=self.squares, mechanism=mechanism)
+        noisy = curator.ask(SquareSum(curator.row_norm, self.squares), mechanism)
         means, deviation = noisy.values / curator.n_rows, noisy.deviation / curator.n_rows
         likely = expected = plausible(means, deviation, norms)
         if self.shrink:
@@ -258,7 +259,7 @@ class Whiten(Step):
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedWhiten, RowNorms]:
         """Ask for the second moment; few rows are far above the target norm then."""
         assert norms is not None  # `check_steps` demands a bound before this step
-        noisy = curator.outer_sum(mechanism=mechanism)
+        noisy = curator.ask(OuterSum(curator.row_norm), mechanism)
         moment = noisy.matrix() / curator.n_rows
         deviation = noisy.deviation / curator.n_rows
         matrix, ridge = whitening(moment, deviation, norms)

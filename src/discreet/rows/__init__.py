@@ -7,7 +7,6 @@ constant and error bound is in ``bounds.py``. :func:`partitioned_rows` asks the 
 that live elsewhere.
 """
 
-from discreet.core.rows import GridNoise
 from discreet.rows.affine import AffineMap
 from discreet.rows.bounds import (
     BLOCK_ROWS,
@@ -17,13 +16,14 @@ from discreet.rows.bounds import (
     certificate_allowance,
     descent_error,
 )
-from discreet.rows.descents import Path
+from discreet.rows.counts import Counts, cell_counts
+from discreet.rows.descents import GridNoise, Path
 from discreet.rows.partitions import Block, Engine, PartitionedRows, partitioned_rows
 from discreet.rows.rows import Checked, Rows, as_rows, check_targets
 from discreet.rows.sparse import SparseTable
 from discreet.rows.sums import Sum
 from discreet.rows.table import DenseTable, one_thread
-from discreet.rows.units import RowWeights, Units, scaled_weights
+from discreet.rows.units import RowWeights, Unit, Units, scaled_weights
 
 __all__ = [
     "BLOCK_ROWS",
@@ -33,6 +33,7 @@ __all__ = [
     "AffineMap",
     "Block",
     "Checked",
+    "Counts",
     "DenseTable",
     "Engine",
     "GridNoise",
@@ -42,8 +43,10 @@ __all__ = [
     "Rows",
     "SparseTable",
     "Sum",
+    "Unit",
     "Units",
     "as_rows",
+    "cell_counts",
     "certificate_allowance",
     "check_targets",
     "descent_error",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,10 +25,17 @@ from discreet.rows.bounds import (
 )
 from discreet.rows.sparse import Table
 from discreet.rows.table import KERNELS, PRODUCT_KERNELS, sum_blocks
-from discreet.rows.units import Codes, RowWeights
+from discreet.rows.units import Codes, RowWeights, Unit
 from discreet.validate import FloatArray, vector
 
 SOLVERS_OF_SUMS = "Use a solver that takes sums over all rows: 'gd', 'agd' or 'newton'."
+
+
+class Summed(Protocol):
+    """A question about rows: data that can be pickled, with a kernel."""
+
+    def on(self, rows: Any) -> Any:
+        """Return the exact answer for the rows of one table, or of one block of it."""
 
 
 Carried = tuple[FloatArray, FloatArray]
@@ -114,6 +121,8 @@ class RowData:
     weights : ndarray
         What a row's part in every sum is multiplied by: from 0 to 1, in multiples of 2^-30. No
         entries if all are 1.
+    unit : {"row", "person"}
+        Privacy unit that every answer about these rows protects.
     units, grouped
         The unit of each row, a number below ``public_size`` (no entries if that is not known, or if
         each row is a unit), and True if rows may share units, whose weights add up to at most 1.
@@ -135,6 +144,7 @@ class RowData:
     weights: FloatArray
     units: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     grouped: bool = False
+    unit: Unit = "row"
     memory: Memory = field(init=False, default_factory=Memory)
 
     def __post_init__(self) -> None:
@@ -223,6 +233,17 @@ class RowData:
         self.table.each(self.bounds, 1 if self.map.is_diagonal else self.n_features)
         return self.norm_bounds
 
+    def norms(self) -> FloatArray:
+        """Return upper bounds on the norms of rows, without a constant feature (private).
+
+        Taking the constant out again rounds short ones.
+        """
+        norms = self.all_bounds()
+        if self.fit_intercept:
+            with np.errstate(all="ignore"):  # a warning about one row would be about that row
+                return np.sqrt(np.maximum(np.square(norms) - 1.0, 0.0))
+        return norms.copy()
+
     def take(self, index: NDArray[np.intp]) -> Self:
         """Return the named rows, as rows; the public size stays that of the whole table."""
         return replace(
@@ -282,7 +303,7 @@ class RowData:
     def public_facts(self) -> dict[str, Any]:
         """Public attributes of the rows."""
         names = ("public_size", "row_norm", "fit_intercept", "n_features", "n_parameters", "dense")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in (*names, "unit")}
 
     @property
     def total_weight(self) -> float:
@@ -292,7 +313,7 @@ class RowData:
     @property
     def row_weights(self) -> RowWeights:
         """The weights with their units, as `RowWeights`."""
-        return RowWeights(self.weights, self.public_size, self.grouped, self.units)
+        return RowWeights(self.weights, self.public_size, self.unit, self.grouped, self.units)
 
     def check_sampling(self) -> None:
         """Refuse samples of units where it is not known which rows are theirs."""

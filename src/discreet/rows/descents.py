@@ -7,15 +7,22 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from discreet.core.rows import GridNoise
 from discreet.objectives import Loss
 from discreet.rows.bounds import SMALLEST_SCALE
 from discreet.rows.data import RowData
 from discreet.rows.sums import CLIP, clipped_sum, one_output
 from discreet.rows.table import LOSS_KERNELS, blocks
 from discreet.validate import FloatArray, number, vector
+
+
+class GridNoise(NamedTuple):
+    """Noise for each update of a descent: multiples of 2^grid, for sums cut to ``magnitude``."""
+
+    integers: NDArray[np.int64]
+    grid: int
+    magnitude: float
 
 
 class Path(NamedTuple):

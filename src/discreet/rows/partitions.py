@@ -5,7 +5,7 @@ size of the whole table, so the error bound of its sums is that of the total. Th
 a row. Proof: docs/proofs/summation.md, part 5, and docs/proofs/partitions.md.
 """
 
-# ruff: noqa: D102  questions are documented in `discreet.core.rows.Rows` and `discreet.rows.Rows`
+# ruff: noqa: D102  methods are documented in `discreet.rows.Rows`
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core.rows import Counts
 from discreet.errors import NotSupported, PrivacyError
 from discreet.rows.bounds import UNIT_ROUNDOFF
+from discreet.rows.counts import Counts
 from discreet.rows.curvature import perturbed_gradient
-from discreet.rows.data import SOLVERS_OF_SUMS
+from discreet.rows.data import SOLVERS_OF_SUMS, Summed
 from discreet.rows.rows import Rows, as_rows
 from discreet.rows.sums import Sum
 from discreet.rows.table import tree_total
+from discreet.rows.units import Unit
 from discreet.validate import FloatArray
 
 Handle = Any
@@ -106,6 +107,17 @@ class Ask:
 
 
 @dataclass(frozen=True)
+class Answer:
+    """Answer questions about the rows of a partition: a list, with this ticket."""
+
+    ticket: str
+    questions: tuple[Summed, ...]
+
+    def __call__(self, part: Partition) -> Reply:
+        return Reply(part.id, part.version, self.ticket, part.rows.answer(self.questions))
+
+
+@dataclass(frozen=True)
 class Derive:
     """Make a partition of the rows that a method returns, with the ticket as its version."""
 
@@ -150,6 +162,13 @@ def _counts(answers: list[Counts]) -> Counts:
     unit = max(answer.unit for answer in answers)
     values = np.array([answer.values * (unit // answer.unit) for answer in answers])
     return Counts(values.sum(axis=0), unit)
+
+
+def _added(answers: list[Any]) -> Sum | Counts:
+    """Add up the partitions' answers to one question."""
+    if all(isinstance(answer, Counts) for answer in answers):
+        return _counts(answers)
+    return _sum(answers)
 
 
 Combined = TypeVar("Combined")
@@ -200,23 +219,7 @@ class PartitionedRows:
     n_features: int = 0
     n_parameters: int = 0
     dense: bool = True
-    gradient_sum = _asked("gradient_sum", _sum)
-    line_losses = _asked("line_losses", _sum)
-    corner_gradient = _asked("corner_gradient", _sum)
-    candidate_losses = _asked("candidate_losses", _sum)
-    row_sum = _asked("row_sum", _sum)
-    square_sum = _asked("square_sum", _sum)
-    outer_sum = _asked("outer_sum", _sum)
-    xy_moment_sum = _asked("xy_moment_sum", _sum)
-    target_sum = _asked("target_sum", _sum)
-    class_counts = _asked("class_counts", _sum)
-    exponent_counts = _asked("exponent_counts", _sum)
-    score_sum = _asked("score_sum", _sum)
-    curvature_sum = _asked("curvature_sum", _sum)
-    score_square_sum = _asked("score_square_sum", _sum)
-    slope_counts = _asked("slope_counts", _counts)
-    norm_counts = _asked("norm_counts", _counts)
-    column_counts = _asked("column_counts", _counts)
+    unit: Unit = "row"
 
     objective_sum = _asked("objective_sum", lambda answers: float(_pairwise(answers)))
     hessian_sum = _asked("hessian_sum", _pairwise)
@@ -272,13 +275,22 @@ class PartitionedRows:
         new = replace(self, parts=self.engine.derive(task, self.parts), version=version)
         return replace(new, **_agreed("what is public", new.answers("public_facts")))
 
+    def answer(self, questions: Sequence[Summed]) -> list[Any]:
+        """Return the exact answer to each question: those of the partitions, added up."""
+        found = self._replies(Answer(secrets.token_hex(8), tuple(questions)))
+        return [_added([part[at] for part in found]) for at in range(len(questions))]
+
     def answers(self, name: str, *arguments: Any, **settings: Any) -> list[Any]:
-        """Ask every partition; return one answer of each, in the order of their ids.
+        """Ask every partition; return one answer of each, in the order of their ids."""
+        return self._replies(Ask(secrets.token_hex(8), name, arguments, settings))
+
+    def _replies(self, task: Ask | Answer) -> list[Any]:
+        """Run a task on every partition; return the value of each, in the order of their ids.
 
         *Privacy.* An answer that is missing, repeated, or of another partition, derivation or
         question would break the sensitivity of a sum: then nothing is returned.
         """
-        task, ids = Ask(secrets.token_hex(8), name, arguments, settings), range(len(self.parts))
+        ids = range(len(self.parts))
         found: dict[int, Any] = {}
         for id, reply in self.engine.map(task, self.parts):
             if not isinstance(reply, Reply) or reply[:3] != (id, self.version, task.ticket):

@@ -5,7 +5,7 @@ Its methods are functions of `RowData`, documented with their contracts where th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
@@ -13,19 +13,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.core.ranges import cell_counts
-from discreet.core.rows import Counts
-from discreet.rows import curvature, descents, moments, scores, sums
+from discreet.rows import curvature, descents
 from discreet.rows.affine import AffineMap
 from discreet.rows.bounds import (
     LARGEST_ENTRY,
     ROW_NORM_RANGE,
     SMALLEST_SCALE,
     UNIT_ROUNDOFF,
-    WEIGHT_STEPS,
     gradient_error,
 )
-from discreet.rows.data import RowData, add_constant
+from discreet.rows.data import RowData, Summed, add_constant
 from discreet.rows.sparse import SparseTable
 from discreet.rows.table import DenseTable
 from discreet.rows.units import RowWeights
@@ -90,22 +87,9 @@ class Rows(RowData):
     rests on them. Everything that is computed from the rows is private.
     """
 
-    # Sums with the contract of `Sum`
-
-    gradient_sum = sums.gradient_sum
-    line_losses = sums.line_losses
-    corner_gradient = sums.corner_gradient
-    candidate_losses = sums.candidate_losses
-    row_sum = moments.row_sum
-    square_sum = moments.square_sum
-    outer_sum = moments.outer_sum
-    xy_moment_sum = moments.xy_moment_sum
-    target_sum = moments.target_sum
-    class_counts = moments.class_counts
-    exponent_counts = moments.exponent_counts
-    score_sum = scores.score_sum
-    curvature_sum = scores.curvature_sum
-    score_square_sum = scores.score_square_sum
+    def answer(self, questions: Sequence[Summed]) -> list[Any]:
+        """Return the exact answer to each question, in order: what its ``on`` computes."""
+        return [question.on(self) for question in questions]
 
     # Descents and objectives on exact rows
 
@@ -132,8 +116,13 @@ class Rows(RowData):
     def with_weights(self, weights: RowWeights) -> Self:
         """Return the same rows with other weights."""
         own = check_weights(weights, self.n_rows, None)
-        changes: Any = {"units": own.codes, "grouped": own.grouped, "public_size": own.size}
-        return self._with(weights=own.values, **changes)
+        return self._with(
+            weights=own.values,
+            units=own.codes,
+            grouped=own.grouped,
+            unit=own.unit,
+            public_size=own.size,
+        )
 
     def _with(self, **changes: Any) -> Self:
         other = replace(self, **changes)
@@ -206,44 +195,6 @@ class Rows(RowData):
     def margins(self, weights: ArrayLike) -> FloatArray:
         """Return the n margins x·w plus intercept (private), each from its row alone."""
         return self.margins_at(weights).copy()
-
-    def norms(self) -> FloatArray:
-        """Return upper bounds on the norms of rows, without a constant feature (private).
-
-        Taking the constant out again rounds short ones.
-        """
-        norms = self.all_bounds()
-        if self.fit_intercept:
-            with np.errstate(all="ignore"):  # a warning about one row would be about that row
-                return np.sqrt(np.maximum(np.square(norms) - 1.0, 0.0))
-        return norms.copy()
-
-    def norm_counts(self, candidates: FloatArray) -> Counts:
-        """Count the rows' norms between public candidates, as in `column_counts`."""
-        return self._counts(self.norms(), candidates)
-
-    def column_counts(self, index: int, edges: FloatArray) -> Counts:
-        """Count the numbers of a column, as they are stored, between public edges.
-
-        Cells are those of `discreet.core.ranges.cell_counts`. Counts are exact integers, and those
-        of parts of a table add up. Rows with weights w count as w·unit.
-        """
-        self.need_stored("a column")
-        if not 0 <= index < self.n_features:
-            raise ValueError(f"column must be from 0 to {self.n_features - 1}, not {index!r}.")
-        return self._counts(self.table.column(index), edges)
-
-    def slope_counts(self, weights: FloatArray, loss: Any, candidates: FloatArray) -> Counts:
-        """Count the sizes of the loss's slopes at weights, between public candidates."""
-        sums.one_output(loss, "slopes")
-        margins = self.margins_at(weights)
-        with np.errstate(all="ignore"):
-            sizes = np.abs(loss.derivative(margins, self.targets))
-        return self._counts(sizes, candidates)
-
-    def _counts(self, values: FloatArray, edges: FloatArray) -> Counts:
-        own = self.weights * WEIGHT_STEPS
-        return Counts(cell_counts(values, edges, own), WEIGHT_STEPS if own.size else 1)
 
     # Tables made of the rows (private, like the rows)
 
@@ -334,8 +285,20 @@ def as_rows(
     targets = check_targets(y, X.shape[0])
     table = SparseTable(X) if sparse else DenseTable(np.asarray(X))
     own = check_weights(weights, X.shape[0], public_size)
-    numbers = (np.empty(0), table.norms(), own.values, own.codes, own.grouped)
-    rows = Rows(table, targets, False, None, AffineMap.to_norm(np.inf), own.size, *numbers)
+    rows = Rows(
+        table=table,
+        targets=targets,
+        fit_intercept=False,
+        row_norm=None,
+        map=AffineMap.to_norm(np.inf),
+        public_size=own.size,
+        scales=np.empty(0),
+        norm_bounds=table.norms(),
+        weights=own.values,
+        units=own.codes,
+        grouped=own.grouped,
+        unit=own.unit,
+    )
     rows = rows if row_norm is None else rows.with_row_norm(row_norm)
     if fit_intercept:  # norms are those of scaled rows with their constant (summation.md, part 2)
         rows, norms = replace(rows, fit_intercept=True), rows.norm_bounds

@@ -9,18 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.core.bits import Bits
 from discreet.errors import PrivacyError
 from discreet.ids import MIXED, compared
 from discreet.rows.bounds import UNIT_ROUNDOFF, WEIGHT_STEPS
 from discreet.validate import FloatArray, integer
 
 Codes = NDArray[np.signedinteger[Any]]
+
+Unit = Literal["row", "person"]
+"""Privacy units: a row, or a person with all of their rows."""
+
+
+class RandomWords(Protocol):
+    """A source of random 64-bit words, such as `discreet.core.bits.Bits`."""
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Draw ``count`` words."""
+
 
 _NO_CODES: Codes = np.empty(0, dtype=np.int32)
 
@@ -38,6 +48,8 @@ class RowWeights:
         From 0 to 1, in multiples of 2^-30; no entries if all are 1.
     size : int
         Public bound on their sum: the number of units.
+    unit : {"row", "person"}
+        Privacy unit of the rows. Where one row was drawn of each person, it is a person, too.
     grouped, codes
         True if rows may share a unit, and the unit of each row, a number below ``size``; no entries
         if it is not known here, or if each row is a unit.
@@ -45,8 +57,13 @@ class RowWeights:
 
     values: FloatArray
     size: int
+    unit: Unit = "row"
     grouped: bool = False
     codes: Codes = field(default_factory=_NO_CODES.copy)
+
+    def __post_init__(self) -> None:
+        if self.grouped and self.unit == "row":
+            raise PrivacyError("Rows that share a unit cannot have the row as their privacy unit.")
 
     @classmethod
     def of(
@@ -54,10 +71,15 @@ class RowWeights:
         values: FloatArray,
         size: int,
         *,
-        grouped: bool = True,
+        unit: Unit = "person",
+        grouped: bool | None = None,
         codes: Codes = _NO_CODES,
     ) -> Self:
-        """Round weights down to their grid, in place, and check their sum."""
+        """Round weights down to their grid, in place, and check their sum.
+
+        Rows of people are taken to share their unit, unless ``grouped`` is False: then there is at
+        most one row of each person.
+        """
         if not ((values >= 0) & (values <= 1)).all():
             raise ValueError("weights must be numbers from 0 to 1.")
         values *= WEIGHT_STEPS
@@ -65,7 +87,8 @@ class RowWeights:
         values /= WEIGHT_STEPS
         if values.sum() > size * (1 + 1e-9):
             raise PrivacyError("The weights of the rows add up to more than public_size.")
-        return cls(values, size, grouped, codes)
+        shared = unit != "row" if grouped is None else grouped
+        return cls(values, size, unit, shared, codes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +137,7 @@ class Units:
         steps = steps * WEIGHT_STEPS // np.maximum(totals, WEIGHT_STEPS)[self.codes]
         return RowWeights.of(steps / WEIGHT_STEPS, self.count, codes=self.codes)
 
-    def draw(self, bits: Bits) -> NDArray[np.intp]:
+    def draw(self, bits: RandomWords) -> NDArray[np.intp]:
         """Draw one row of each unit at random, in the order of the table.
 
         *Privacy.* Which row of a unit is drawn depends on bits of that unit alone. So the drawn

@@ -20,6 +20,7 @@ import numpy as np
 from discreet.accounting import conversions
 from discreet.accounting.budget import Measure
 from discreet.core import Budget, Curator, ExponentialMechanism, Gaussian, PermuteAndFlip, Relation
+from discreet.core.questions import Gradient, LineLosses
 from discreet.errors import BudgetExceeded
 from discreet.objectives import Loss, Problem
 from discreet.solvers import base
@@ -139,7 +140,7 @@ class AGD(base.PaperSolver):
             record(run.trace[-1], run.weights)
             if not affordable:
                 break
-        conditions = (
+        conditions: tuple[str, ...] = (
             f"each row's gradient is clipped to norm {run.gradient_clip:g} and its loss to "
             f"[0, {self.objective_clip:g}]",
             "costs are charged to a zCDP filter before each answer, so they may depend on all "
@@ -195,29 +196,29 @@ class _Run:
         refinements = 0
         try:
             mechanism = self.gradient_mechanism
-            gradient = curator.gradient(
-                self.direction_loss, self.weights, clip=self.gradient_clip, mechanism=mechanism
-            )
+            question = Gradient(self.direction_loss, self.weights, self.gradient_clip)
+            gradient = curator.ask(question, mechanism)
             spent_gradient += mechanism.loss.rho
             while True:
                 direction, norm = self._direction(gradient.values)
                 steps = np.linspace(0.0, self.max_step, self.solver.n_steps + 1)
                 penalty = self.problem.penalty.line(self.weights, direction, steps)
-                chosen = curator.choose_step(
+                line = LineLosses(
                     self.problem.loss,
                     self.weights,
                     direction,
                     steps,
                     clip=self.solver.objective_clip,
                     public_losses=self.penalty_weight * penalty,
-                    mechanism=self.selection,
                 )
+                chosen = curator.ask(line, self.selection)
                 spent_selection += self.selection.loss.rho
                 if chosen > 0:
                     break
                 extra = _more(self.gradient_mechanism, self.solver.gamma)
                 gradient = curator.refine(gradient, mechanism=extra)
                 spent_gradient += extra.loss.rho
+                assert isinstance(gradient.mechanism, Gaussian)
                 self.gradient_mechanism = gradient.mechanism
                 refinements += 1
                 self.max_step *= self.step_shrink

@@ -20,6 +20,7 @@ from discreet.accounting import conversions
 from discreet.accounting.budget import Measure
 from discreet.accounting.composition import affordable_selection
 from discreet.core import Budget, Curator, ExponentialMechanism, LaplaceNoisyMax, Relation
+from discreet.core.questions import CornerGradient
 from discreet.errors import NotSupported
 from discreet.objectives import Loss, Problem
 from discreet.solvers import base
@@ -102,13 +103,9 @@ class FrankWolfe(base.PaperSolver):
         curator.open(plan.measure)
         weights: FloatArray = np.zeros(problem.n_parameters)
         for t in range(plan.count):
-            coordinate, sign = curator.choose_corner(
-                problem.loss,
-                weights,
-                clip=self.gradient_clip,
-                public_gradient=problem.n_rows * problem.penalty.gradient(weights),
-                mechanism=mechanism,
-            )
+            slopes = problem.n_rows * problem.penalty.gradient(weights)
+            question = CornerGradient(problem.loss, weights, self.gradient_clip, slopes)
+            coordinate, sign = curator.ask(question, mechanism)
             step = 1 / (t + 2) if self.schedule == "average" else 2 / (t + 2)
             weights = (1 - step) * weights
             weights[coordinate] += step * sign * self.radius
@@ -155,5 +152,5 @@ class FrankWolfe(base.PaperSolver):
         noise = 2 * budget.relation.rows_changed * math.log(2 * problem.n_parameters)
         signal = problem.n_rows * math.sqrt(8 * rho / n_models)
         signal = signal * self.radius * self.gradient_clip / 6
-        best = round(min((signal / noise) ** (2 / 3), float(MOST_ITERATIONS)))
-        return max(best, 2)
+        best = min((signal / noise) ** (2 / 3), float(MOST_ITERATIONS))
+        return max(round(best), 2)

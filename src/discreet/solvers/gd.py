@@ -19,6 +19,7 @@ import numpy as np
 
 from discreet.accounting.budget import Measure
 from discreet.core import Budget, Curator, Gaussian
+from discreet.core.questions import ClassCounts, Gradient, TargetSum
 from discreet.errors import NotSupported
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Loss, MulticlassHinge, Squared
 from discreet.objectives.problem import Problem
@@ -186,7 +187,7 @@ class GD(Solver):
             averaged = max(1, round(self.averaging * self.iterations))
             velocity, ends = np.zeros_like(weights), np.zeros_like(weights)
             for t in range(1, self.iterations + 1):
-                noisy = curator.gradient(problem.loss, weights, clip=clip, mechanism=mechanism)
+                noisy = curator.ask(Gradient(problem.loss, weights, clip), mechanism)
                 gradient = noisy.values / problem.n_rows + problem.penalty.gradient(weights)
                 velocity = self.momentum * velocity + gradient
                 weights = weights - steps * (1 - self.momentum) * velocity
@@ -236,12 +237,12 @@ class GD(Solver):
         mechanism = Gaussian.sharing(share * total)
         constants = weights.reshape(loss.n_outputs, -1)[:, -1]
         if loss.n_outputs > 1:
-            noisy = curator.class_counts(loss.n_outputs, mechanism=mechanism)
+            noisy = curator.ask(ClassCounts(loss.n_outputs), mechanism)
             logs = np.log(_shares(noisy.values / n_rows, noisy.deviation / n_rows))
             constants[:] = logs - logs.mean()
             text = "the total weight of the rows of each class"
         else:
-            noisy = curator.target_sum(bound=1.0, mechanism=mechanism)
+            noisy = curator.ask(TargetSum(1.0), mechanism)
             mean, noise = float(noisy.values[0]) / n_rows, noisy.deviation / n_rows
             mean = mean * (1 - (noise / mean) ** 2) if abs(mean) > noise else 0.0
             most = max(1 - max(noise, LEAST_RARE), 0.0)

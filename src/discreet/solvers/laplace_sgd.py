@@ -17,7 +17,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from discreet.accounting.budget import Measure
-from discreet.core import Budget, Curator, L2Norm, Relation
+from discreet.core import Budget, Curator, Descent, L2Norm, Relation
 from discreet.objectives import Loss, Problem
 from discreet.solvers import base
 from discreet.validate import FloatArray, integer
@@ -120,18 +120,18 @@ class LaplaceSGD(base.PaperSolver):
         weights: FloatArray = np.zeros(problem.n_parameters)
         for index in range(self.passes):
             steps = self._steps(problem, index * updates, updates)
-            weights = curator.descend(
+            descent = Descent(
                 problem.loss,
                 weights,
-                clip=clip,
-                step_sizes=steps,
-                mechanism=mechanism,
+                clip,
+                steps,
                 order="pass",
                 batch_size=batch,
                 alpha=problem.penalty.alpha,
                 radius=self.radius,
                 average=self.averaging and index == self.passes - 1,
             )
+            weights = curator.descend(descent, mechanism)
             record(Pass(epsilon, updates, noise_norm, float(steps[-1])), weights)
         conditions = (
             f"each row's gradient is clipped to norm {clip:g}",

@@ -23,6 +23,7 @@ import numpy as np
 
 from discreet.accounting.budget import Measure
 from discreet.core import Budget, Curator, Gaussian, Relation
+from discreet.core.questions import Gradient, TargetMoment
 from discreet.errors import NotSupported
 from discreet.objectives import Loss, Problem
 from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry
@@ -168,12 +169,8 @@ class Newton(Solver):
         for_target, for_moment, for_gradient = self._mechanisms(total, iterations)
         target = self._target(problem, curator, for_target)
         weight = TARGET_NORM * length / target.spread
-        noisy = curator.xy_moment_sum(
-            clip=MOMENT_CLIP * length,
-            target_weight=weight,
-            target_centre=target.centre,
-            mechanism=for_moment,
-        )
+        question = TargetMoment(MOMENT_CLIP * length, weight, target.centre)
+        noisy = curator.ask(question, for_moment)
         mean, deviation = noisy.matrix() / problem.n_rows, noisy.deviation / problem.n_rows
         moment = SecondMoment.of(mean, deviation, problem, weight, length)
         weights, left = moment.least_squares(alpha, target)
@@ -197,10 +194,11 @@ class Newton(Solver):
         known = moment.doubt * problem.n_parameters < length**2
         unsure = math.sqrt(2 * iterations) * noise * clip
         last = _Accepted(weights, weights, weights, math.inf)
-        kept, step = [], 1.0
+        kept: list[tuple[int, FloatArray]] = []
+        step = 1.0
         for t in range(1, iterations + 1):
-            measured = curator.gradient(problem.loss, weights, clip=clip, mechanism=for_gradient)
-            gradient = measured.values / problem.n_rows + ridge * weights
+            measured = curator.ask(Gradient(problem.loss, weights, clip), for_gradient)
+            gradient: FloatArray = measured.values / problem.n_rows + ridge * weights
             square = float(gradient @ inverse @ gradient)
             if square > GROWN * last.least + bearable:
                 step *= 0.5
@@ -280,9 +278,8 @@ class Newton(Solver):
 
     def _target(self, problem: Problem, curator: Curator, mechanism: Gaussian) -> Target:
         """Estimate mean and deviation of the target, shrunk by their noise towards usual values."""
-        noisy = curator.xy_moment_sum(
-            clip=math.sqrt(2.0), target_weight=1.0, features=False, mechanism=mechanism
-        )
+        question = TargetMoment(math.sqrt(2.0), target_weight=1.0, features=False)
+        noisy = curator.ask(question, mechanism)
         _, mean, square = noisy.values / problem.n_rows
         deviation = noisy.deviation / problem.n_rows
         mean, noise = float(mean) / math.sqrt(2.0), deviation / math.sqrt(2.0)

@@ -116,7 +116,7 @@ class DescentSolver(base.PaperSolver):
         """
         smoothness = smoothness_of(problem)
         noise = self._noise_to_signal(problem, budget, lipschitz)[1]
-        return (smoothness**2 / noise) ** (1 / 3) / smoothness
+        return float((smoothness**2 / noise) ** (1 / 3) / smoothness)
 
 
 def _published_gaussian(budget: Budget, n_models: int) -> float:

@@ -20,6 +20,7 @@ import numpy as np
 from discreet.accounting.budget import Measure
 from discreet.accounting.composition import affordable_selection
 from discreet.core import Budget, Curator, ExponentialMechanism, Relation
+from discreet.core.questions import CandidateLosses
 from discreet.objectives import Problem
 from discreet.solvers import base
 from discreet.validate import FloatArray, integer, number
@@ -128,14 +129,9 @@ class PrivGene(base.PaperSolver):
             clip, parent = self.objective_clip * mutation, pool[-1]
             candidates = self._breed(pool, mutation, generator)
             squares = np.einsum("ij,ij->i", candidates, candidates)
-            chosen = curator.choose_candidate(
-                problem.loss,
-                candidates,
-                parent,
-                clip=clip,
-                public_losses=problem.n_rows * 0.5 * problem.penalty.alpha * squares,
-                mechanism=mechanism,
-            )
+            penalties = problem.n_rows * 0.5 * problem.penalty.alpha * squares
+            question = CandidateLosses(problem.loss, candidates, parent, clip, penalties)
+            chosen = curator.ask(question, mechanism)
             winner = candidates[chosen]
             moved = float(np.linalg.norm(winner - parent))
             if moved > 0:

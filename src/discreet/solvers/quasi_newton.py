@@ -15,7 +15,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from discreet.core import Curator, Gaussian, NoisyGradient
+from discreet.core import Curator, Gaussian, NoisySum
+from discreet.core.questions import Gradient
 from discreet.objectives import Problem
 from discreet.solvers.base import GradientStep, Recorder
 from discreet.validate import FloatArray
@@ -80,7 +81,7 @@ def minimise(
 
     while left:
         cost = left if left < 2 * cost else cost
-        noisy = curator.gradient(problem.loss, weights, clip=clip, mechanism=buys(cost))
+        noisy = curator.ask(Gradient(problem.loss, weights, clip), buys(cost))
         left, passes = left - cost, passes + 1
         gradient, noise, norm, unsure = _scaled(problem, noisy, weights, scales)
         if norm > max(GROWTH * least, least + 4 * unsure):
@@ -109,11 +110,11 @@ def minimise(
 
 
 def _scaled(
-    problem: Problem, noisy: NoisyGradient, weights: FloatArray, scales: FloatArray
+    problem: Problem, noisy: NoisySum, weights: FloatArray, scales: FloatArray
 ) -> tuple[FloatArray, FloatArray, float, float]:
     """Return the mean gradient and its noise in the units of the scales, and the norms of both."""
     gradient = scales * (noisy.values / problem.n_rows + problem.penalty.gradient(weights))
-    noise = scales * noisy.noise_scale / problem.n_rows
+    noise = scales * noisy.deviation / problem.n_rows
     return gradient, noise, float(np.linalg.norm(gradient)), float(np.linalg.norm(noise))
 
 

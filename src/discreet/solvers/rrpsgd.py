@@ -17,7 +17,7 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_for
-from discreet.core import Budget, Curator, Relation
+from discreet.core import Budget, Curator, Descent, Relation
 from discreet.errors import NotSupported
 from discreet.exact import smoothness_of
 from discreet.objectives import Problem
@@ -144,15 +144,10 @@ class RRPSGD(base.PaperSolver):
         stop = 1 + curator.draw_index(chances(steps, smoothness_of(problem)))
         weights: FloatArray = np.zeros(problem.n_parameters)
         for part in np.array_split(steps[:stop], min(ENTRIES, stop)):
-            weights = curator.descend(
-                problem.loss,
-                weights,
-                clip=clip,
-                step_sizes=part,
-                mechanism=mechanism,
-                order="one_row",
-                alpha=problem.penalty.alpha,
+            descent = Descent(
+                problem.loss, weights, clip, part, order="one_row", alpha=problem.penalty.alpha
             )
+            weights = curator.descend(descent, mechanism)
             scale = mechanism.noise_multiplier * clip
             record(Rounds(part.size, scale, float(part[-1])), weights)
         conditions = (
@@ -174,7 +169,8 @@ class RRPSGD(base.PaperSolver):
                 distance = math.sqrt(2 * start / smoothness)
             step = min(1 / smoothness, distance / (deviation * math.sqrt(rounds)))
         if self.schedule == "sqrt":
-            return step / np.sqrt(np.arange(1.0, rounds + 1))
+            falling: FloatArray = step / np.sqrt(np.arange(1.0, rounds + 1))
+            return falling
         return np.full(rounds, step)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_for
 from discreet.core import Budget, Curator, Relation
+from discreet.core.questions import Gradient
 from discreet.errors import NotSupported
 from discreet.objectives import Problem
 from discreet.solvers import base
@@ -153,7 +154,7 @@ class SGD(base.PaperSolver):
         total, counted = np.zeros(problem.n_parameters), 0
         for t in range(1, plan.iterations + 1):
             noisy = curator.sampled_gradient(
-                problem.loss, weights, clip=plan.clip, mechanism=plan.mechanism
+                Gradient(problem.loss, weights, plan.clip), plan.mechanism
             )
             gradient = noisy.values / plan.batch + problem.penalty.gradient(weights)
             step = plan.step

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core import Budget, Curator, ExponentialMechanism, Gaussian
+from discreet.core.questions import Gradient, MedianNorm
 from discreet.errors import NotSupported
 from discreet.objectives import L2, Loss, Problem
 from discreet.solvers.base import GradientStep, Plan, Recorder, Solution
@@ -159,8 +160,8 @@ class ShrunkGD(GD):
             first.extend((1 - self.first_share) * total, self.iterations - half)
             first.run(record)
             return Solution(first.result, record.trace, balance + first.conditions)
-        median = curator.columns(keep).median_norm(
-            mechanism=ExponentialMechanism.sharing(length * total)
+        median = curator.columns(keep).ask(
+            MedianNorm(), ExponentialMechanism.sharing(length * total)
         )
         factor = NORM / median
         penalty = L2(problem.penalty.alpha * factor**2)  # on weights of rows as they were
@@ -254,14 +255,12 @@ class _Stage:
         averaged = max(1, round(self._solver.averaging * self._iterations))
         weights, ends = self._weights, np.zeros_like(self._steps)
         for t in range(1, self._iterations + 1):
-            noisy = self._curator.gradient(
-                problem.loss, weights, clip=self.clip, mechanism=self._mechanism
-            )
+            noisy = self._curator.ask(Gradient(problem.loss, weights, self.clip), self._mechanism)
             gradient = noisy.values / problem.n_rows + problem.penalty.gradient(weights)
             self._velocity = momentum * self._velocity + gradient
             self._steps = self._steps - self._step * (1 - momentum) * self._velocity
             self._noises[:, 1] *= momentum
-            new = (noisy.noise_scale / problem.n_rows, 1.0, 0.0)
+            new = (noisy.deviation / problem.n_rows, 1.0, 0.0)
             self._noises = np.vstack([self._noises, new])
             self._noises[:, 2] += self._step * (1 - momentum) * self._noises[:, 1]
             weights, kept = self._shrunk()

@@ -25,10 +25,11 @@ from discreet.core import Account, Budget, Laplace, PermuteAndFlip
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.filters import Mechanism
 from discreet.core.noise import Noise
-from discreet.core.ranges import cell_counts, edges, select_bounds_from_counts, tail_share
+from discreet.core.ranges import edges, select_bounds_from_counts, tail_share
 from discreet.errors import NotSupported, PrivacyLeakWarning, TableError
 from discreet.ledger import Dataset, check_dataset
 from discreet.log import note
+from discreet.rows import cell_counts
 from discreet.tables import cells, columns
 from discreet.tables.histogram import StabilityHistogram, noisy_limit, noisy_vote
 from discreet.tables.reading import IdCodes, OneRowEach, Progress, batches

@@ -9,7 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from discreet.core import Gaussian
+from discreet.core.questions import Gradient
 from discreet.errors import BudgetExceeded
+from discreet.rows.sums import gradient_sum
 from discreet.solvers import Progress, Solution, Solver, TraceEntry
 
 
@@ -33,7 +35,7 @@ class Descent(Solver):
 
     def solve(self, problem, curator, plan, progress=None):
         start = np.zeros(problem.n_parameters)
-        secret = curator._rows.gradient_sum(start, problem.loss, 1.0).values
+        secret = gradient_sum(curator._rows, start, problem.loss, 1.0).values
         total = curator.open("gdp")
         mechanism = Gaussian(math.sqrt(12 / total) * (1 + 1e-9))
         clip = float(np.abs(secret).max()) if self.bug == "scale" else 1.0
@@ -42,7 +44,7 @@ class Descent(Solver):
         trace = []
         for _ in range(steps):
             at = weights + secret if self.bug == "question" else weights
-            gradient = curator.gradient(problem.loss, at, clip=clip, mechanism=mechanism)
+            gradient = curator.ask(Gradient(problem.loss, at, clip=clip), mechanism)
             step = gradient.values / problem.n_rows
             weights = weights - step
             trace.append(Loss(float(secret[0]) if self.bug == "trace" else float(step[0])))
@@ -52,7 +54,7 @@ class Descent(Solver):
         if self.bug == "spends the rest":
             while secret[0] > 0:
                 try:
-                    curator.gradient(problem.loss, weights, clip=1.0, mechanism=mechanism)
+                    curator.ask(Gradient(problem.loss, weights, clip=1.0), mechanism)
                 except BudgetExceeded:
                     break
         if self.bug == "weights":

@@ -28,7 +28,17 @@ from discreet.core import (
     SelectionMechanism,
 )
 from discreet.core.bits import Bits, SystemBits
+from discreet.core.questions import (
+    CandidateLosses,
+    CornerGradient,
+    CurvatureSum,
+    Gradient,
+    LineLosses,
+    ScoreSquareSum,
+    ScoreSum,
+)
 from discreet.objectives import Hinge, Huber
+from discreet.rows.moments import row_sum
 from tests.audit.internals import from_grid, on_grid
 
 from .harness import (
@@ -115,7 +125,7 @@ def _vectors(harness: Harness) -> Iterator[Attack]:
 
     def release(curator: Curator) -> FloatArray:
         return curator.release(
-            lambda rows: rows.row_sum().values,
+            lambda rows: row_sum(rows).values,
             size=2,
             sensitivity=1 + 1e-9,
             proven_for=relation,
@@ -144,10 +154,10 @@ def _gradients(harness: Harness) -> Iterator[Attack]:
     once, half = Gaussian(1 / harness.mu), Gaussian(math.sqrt(2) / harness.mu)
 
     def plain(curator: Curator) -> FloatArray:
-        return curator.gradient(Hinge(), start, clip=1.0, mechanism=once).values
+        return curator.ask(Gradient(Hinge(), start, clip=1.0), once).values
 
     def refined(curator: Curator) -> FloatArray:
-        first = curator.gradient(Hinge(), start, clip=1.0, mechanism=half)
+        first = curator.ask(Gradient(Hinge(), start, clip=1.0), half)
         return curator.refine(first, mechanism=half).values
 
     for relation in Relation:
@@ -183,7 +193,7 @@ def _sampled(
         asks, start = -(-count // COPIES), np.zeros(2 * COPIES)
         curator.open_plan(step, asks)
         answers = [
-            curator.sampled_gradient(Hinge(), start, clip=1.0, mechanism=step).values
+            curator.sampled_gradient(Gradient(Hinge(), start, clip=1.0), step).values
             for _ in range(asks)
         ]
         return np.concatenate(answers).reshape(-1, 2)[:count]
@@ -202,13 +212,13 @@ def _scores(harness: Harness) -> Iterator[Attack]:
     mechanism, loss, start = Gaussian(1 / harness.mu), Huber(1.0), np.zeros(2)
 
     def score(curator: Curator) -> FloatArray:
-        return curator.score_sum(loss, start, clip=1.0, mechanism=mechanism).values
+        return curator.ask(ScoreSum(loss, start, clip=1.0), mechanism).values
 
     def hessian(curator: Curator) -> FloatArray:
-        return curator.curvature_sum(loss, start, clip=1.0, mechanism=mechanism).values
+        return curator.ask(CurvatureSum(loss, start, clip=1.0), mechanism).values
 
     def squares(curator: Curator) -> FloatArray:
-        return curator.score_square_sum(loss, start, clip=1.0, mechanism=mechanism).values
+        return curator.ask(ScoreSquareSum(loss, start, clip=1.0), mechanism).values
 
     first, second = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
     for relation in Relation:
@@ -270,32 +280,26 @@ def _selection(
         public = np.array([0.0, ahead])
         if question == "step":
             from_, towards = np.array([-1.0]), np.array([-2.0])
-            chosen = curator.choose_step(
-                Hinge(),
-                from_,
-                towards,
-                np.array([0.0, 1.0]),
-                clip=1.0,
-                public_losses=public,
-                mechanism=mechanism,
+            chosen = curator.ask(
+                LineLosses(
+                    Hinge(), from_, towards, np.array([0.0, 1.0]), clip=1.0, public_losses=public
+                ),
+                mechanism,
             )
         elif question == "corner":
-            _, sign = curator.choose_corner(
-                Hinge(),
-                np.zeros(width),
-                clip=1.0,
-                public_gradient=np.full(width, ahead / 2),
-                mechanism=mechanism,
+            _, sign = curator.ask(
+                CornerGradient(
+                    Hinge(), np.zeros(width), clip=1.0, public_gradient=np.full(width, ahead / 2)
+                ),
+                mechanism,
             )
             chosen = int(sign > 0)
         else:
-            chosen = curator.choose_candidate(
-                Hinge(),
-                np.array([[-1.0], [1.0]]),
-                np.zeros(1),
-                clip=1.0,
-                public_losses=public,
-                mechanism=mechanism,
+            chosen = curator.ask(
+                CandidateLosses(
+                    Hinge(), np.array([[-1.0], [1.0]]), np.zeros(1), clip=1.0, public_losses=public
+                ),
+                mechanism,
             )
         return np.array([float(chosen)])
 

@@ -12,6 +12,18 @@ import numpy as np
 
 from discreet.audit.attack import Attack, Statistic
 from discreet.core import Budget, Curator, ExponentialMechanism, Gaussian, Laplace, Relation
+from discreet.core.questions import (
+    ClassCounts,
+    ColumnBounds,
+    ExponentCounts,
+    MedianNorm,
+    MedianSlope,
+    OuterSum,
+    RowSum,
+    SquareSum,
+    TargetMoment,
+    TargetSum,
+)
 from discreet.estimators import LinearRegression, LinearSVC
 from discreet.objectives import Squared
 from discreet.preparation import Bounds, Centre, FeatureMap, Radius, Scale, Spread, Step, Whiten
@@ -62,16 +74,20 @@ def _moments(harness: Harness) -> Iterator[Attack]:
         pair = f"a row beyond the norm bound, {other}"
 
         def sums(curator: Curator) -> FloatArray:
-            return curator.row_sum(mechanism=gaussian).values
+            return curator.ask(RowSum(curator.row_norm), gaussian).values
 
         def squares(curator: Curator) -> FloatArray:
-            return curator.square_sum(mechanism=gaussian).values
+            return curator.ask(SquareSum(curator.row_norm), gaussian).values
 
         def short_squares(curator: Curator) -> FloatArray:
-            return curator.square_sum(share=0.25, mechanism=gaussian).values
+            return curator.ask(SquareSum(curator.row_norm, share=0.25), gaussian).values
 
         def products(curator: Curator) -> FloatArray:
-            matrix = curator.outer_sum(mechanism=gaussian).matrix().reshape(MATRICES, 2, -1, 2)
+            matrix = (
+                curator.ask(OuterSum(curator.row_norm), gaussian)
+                .matrix()
+                .reshape(MATRICES, 2, -1, 2)
+            )
             own = matrix[np.arange(MATRICES), :, np.arange(MATRICES)]
             return own[:, [0, 1, 0], [0, 1, 1]]
 
@@ -105,13 +121,13 @@ def _with_targets(harness: Harness, relation: Relation, gaussian: Gaussian) -> I
     X = np.zeros((1, 1))
 
     def target(curator: Curator) -> FloatArray:
-        return curator.target_sum(bound=1.0, mechanism=gaussian).values
+        return curator.ask(TargetSum(clip=1.0), gaussian).values
 
     def counts(curator: Curator) -> FloatArray:
-        return curator.class_counts(2, mechanism=gaussian).values
+        return curator.ask(ClassCounts(2), gaussian).values
 
     def joint(curator: Curator) -> FloatArray:
-        return curator.xy_moment_sum(clip=1.0, target_weight=1.0, mechanism=gaussian).values
+        return curator.ask(TargetMoment(clip=1.0, target_weight=1.0), gaussian).values
 
     lone = -BEYOND if relation is Relation.REPLACE_ONE else 0.0
     row = np.array([[BEYOND * (relation is Relation.REPLACE_ONE)]])
@@ -147,7 +163,7 @@ def _exponents(
     among = np.array([True, True]) if largest else None
 
     def ask(curator: Curator) -> FloatArray:
-        return curator.exponent_counts(among, mechanism=gaussian).values
+        return curator.ask(ExponentCounts(curator.n_features, among), gaussian).values
 
     step = OCTAVES if largest else 1
     cells = -(-(EXPONENTS[1] - EXPONENTS[0] + 1) // step) + (not largest)
@@ -217,13 +233,13 @@ def _ranges(harness: Harness) -> Iterator[Attack]:
     half = ExponentialMechanism(harness.epsilon / 2, monotone=False)
 
     def median(curator: Curator) -> FloatArray:
-        return np.array([curator.median_norm(mechanism=choice)])
+        return np.array([curator.ask(MedianNorm(), choice)])
 
     def slopes(curator: Curator) -> FloatArray:
-        return np.array([curator.median_slope(Squared(), np.zeros(1), mechanism=choice)])
+        return np.array([curator.ask(MedianSlope(Squared(), np.zeros(1)), choice)])
 
     def bounds(curator: Curator) -> FloatArray:
-        return np.array(curator.column_bounds(0, coverage=0.98, mechanism=half))
+        return np.array(curator.ask(ColumnBounds(0, coverage=0.98), half))
 
     for relation in Relation:
         tables, among_few = _median_pair(relation)

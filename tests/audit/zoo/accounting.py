@@ -8,6 +8,7 @@ from sklearn.base import clone
 
 from discreet import Budget, Ledger, LogisticRegression
 from discreet.core import Account, Curator, Gaussian
+from discreet.core.questions import Gradient
 from discreet.errors import BudgetExceeded
 from discreet.ledger import Dataset
 from discreet.objectives import Hinge
@@ -56,7 +57,7 @@ def refinement(rng, world, count, sound):
     for _ in range(-(-count // COPIES)):
         curator = (Curator if sound else Forgetful)(rows, Account(BUDGET), noise)
         half = Gaussian.from_rho(0.499 * curator.open("zcdp"))
-        gradient = curator.gradient(Hinge(), np.zeros(COPIES), clip=1.0, mechanism=half)
+        gradient = curator.ask(Gradient(Hinge(), np.zeros(COPIES), clip=1.0), half)
         try:
             for _ in range(12):
                 gradient = curator.refine(gradient, mechanism=half)

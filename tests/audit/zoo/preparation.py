@@ -8,6 +8,7 @@ from sklearn.preprocessing import StandardScaler
 from discreet.core import Gaussian
 from discreet.objectives import Logistic
 from discreet.rows import as_rows
+from discreet.rows.sums import gradient_sum
 
 from .planting import Promise, column, gaussian_scale, plant, seeded
 from .vector_noise import release
@@ -40,7 +41,7 @@ def scaled_gradient(world, sound):
     if not sound:
         X = StandardScaler().fit_transform(X)
     rows = as_rows(X, y, fit_intercept=False)
-    return rows.gradient_sum(np.zeros(1), Logistic(), 0.5).values
+    return gradient_sum(rows, np.zeros(1), Logistic(), 0.5).values
 
 
 @plant(

@@ -10,6 +10,7 @@ import numpy as np
 
 from discreet.accounting.budget import Measure
 from discreet.core import Curator, Gaussian
+from discreet.core.questions import Gradient
 from discreet.objectives import Problem
 from discreet.solvers import Plan, Recorder, Solution, Solver, TraceEntry
 from discreet.validate import check_fields, integer, number
@@ -52,8 +53,8 @@ class NoisyDescent(Solver):
         mechanism = Gaussian(math.sqrt(self.iterations / total) * (1 + 1e-12))
         weights = np.zeros(problem.n_parameters)
         for _ in range(self.iterations):
-            gradient = curator.gradient(
-                problem.loss, weights, clip=self.gradient_clip, mechanism=mechanism
+            gradient = curator.ask(
+                Gradient(problem.loss, weights, clip=self.gradient_clip), mechanism
             )
             mean = gradient.values / problem.n_rows + problem.penalty.gradient(weights)
             weights = weights - self.step_size * mean
