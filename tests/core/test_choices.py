@@ -26,29 +26,19 @@ from discreet.core.questions import CandidateLosses, CornerGradient, LineLosses
 from discreet.core.selections import LaplaceNoisyMax
 from discreet.errors import BudgetExceeded, NotSupported, PrivacyError
 from discreet.objectives import Hinge, Logistic
-from discreet.rows import Sum, as_rows
+from discreet.rows import as_rows
+
+from . import spies
+from .spies import SpyRows
 
 BUDGET = Budget(1.0, 1e-6, "replace_one")
 
 
-class Spy:
-    """Rows that record whether the filter had been charged when they were read."""
-
-    n_rows = public_size = 10**8
-    n_parameters = 3
-
-    def __init__(self):
-        self.curator = None
-        self.charges_when_read = []
-        self.error = 0.0
-
-    def corner_gradient(self, weights, loss, clip):
-        self.charges_when_read.append(len(self.curator._filter.uses))
-        return Sum(np.array([1e7, -3e7, 2e7]), self.error)
-
-    def candidate_losses(self, candidates, parent, loss, clip):
-        self.charges_when_read.append(len(self.curator._filter.uses))
-        return Sum(np.linspace(0.0, 1e7, len(candidates)), self.error)
+ANSWERS = {
+    CornerGradient: [1e7, -3e7, 2e7],
+    CandidateLosses: lambda question: np.linspace(0.0, 1e7, len(question.candidates)).tolist(),
+    LineLosses: [0.0] * 4,
+}
 
 
 @dataclass(frozen=True)
@@ -70,10 +60,8 @@ SEEN = []
 
 
 def spied(budget=BUDGET, seed=0):
-    rows = Spy()
-    rows.curator = Curator(rows, Account(budget), Noise(SeededBits(seed)))
-    rows.curator.open("zcdp")
-    return rows, rows.curator
+    rows = SpyRows(ANSWERS, n_rows=10**8)
+    return rows, spies.spied(rows, budget, measure="zcdp", seed=seed)
 
 
 def corner(curator, mechanism, *, weights=None, clip=1.0, public=None):
@@ -102,7 +90,7 @@ def candidate(curator, mechanism, *, candidates=None, parent=None, clip=1.0, pub
 
 
 @pytest.mark.parametrize("ask", [corner, candidate])
-def test_every_look_was_charged_first(ask):
+def test_every_answer_was_charged_first(ask):
     rows, curator = spied()
     ask(curator, ExponentialMechanism(0.01, monotone=False))
     ask(curator, LaplaceNoisyMax(0.01, monotone=False))
@@ -173,7 +161,7 @@ def test_sensitivity_by_hand(ask, relation, factor):
 def test_sensitivity_of_a_step_by_hand(relation):
     # Losses of one row lie in [0, C]: a score moves by C at most, and by 4E more as computed.
     rows, curator = spied(Budget(1.0, 1e-6, relation))
-    rows.line_losses = lambda *arguments: Sum(np.zeros(4), 0.25)
+    rows.error = 0.25
     curator.ask(
         LineLosses(
             Logistic(), *np.zeros((2, 3)), np.arange(4.0), clip=3.0, public_losses=np.zeros(4)

@@ -29,43 +29,28 @@ from discreet.core.noise import Noise
 from discreet.core.questions import Gradient, LineLosses, MedianNorm, MedianSlope
 from discreet.errors import BudgetExceeded, NotSupported, PrivacyError
 from discreet.objectives import Logistic
-from discreet.rows import Sum, as_rows
+from discreet.rows import as_rows
+
+from . import spies
+from .spies import SpyRows
 
 BUDGET = Budget(1.0, 1e-6, "add_remove")
+SMALL = Gaussian(100.0)
 
 
-class Spy:
-    """Rows that record whether the filter had been charged when they were read."""
+ANSWERS = {
+    Gradient: [1.0, 2.0, 3.0],
+    LineLosses: lambda question: np.linspace(0.0, 1e6, len(question.steps)).tolist(),
+}
 
-    n_rows = public_size = n_units = 10
-    grouped = False
-    n_parameters = 3
 
-    def __init__(self):
-        self.curator = None
-        self.charges_when_read = []
-        self.error = 0.0
-
-    def _look(self):
-        self.charges_when_read.append(len(self.curator._filter.uses))
-
-    def gradient_sum(self, weights, loss, clip):
-        self._look()
-        return Sum(np.array([1.0, 2.0, 3.0]), self.error)
-
-    def line_losses(self, weights, direction, steps, loss, clip):
-        self._look()
-        return Sum(np.linspace(0.0, 1e6, len(steps)), self.error)
-
-    def sample(self, rate, generator):
-        return self
+def spy_rows():
+    return SpyRows(dict(ANSWERS), n_rows=10)
 
 
 def spied(budget=BUDGET, seed=0):
-    rows = Spy()
-    rows.curator = Curator(rows, Account(budget), Noise(SeededBits(seed)))
-    rows.curator.open("zcdp")
-    return rows, rows.curator
+    rows = spy_rows()
+    return rows, spies.spied(rows, budget, measure="zcdp", seed=seed)
 
 
 def ask_everything(curator, weights=None, monotone=True):
@@ -85,10 +70,10 @@ def ask_everything(curator, weights=None, monotone=True):
     )
 
 
-def test_every_look_was_charged_first():
+def test_every_answer_was_charged_first():
     rows, curator = spied()
     ask_everything(curator)
-    assert rows.charges_when_read == [1, 3]  # the refinement needs no second look
+    assert rows.charges_when_read == [1, 3]  # the refinement reads nothing
 
 
 def test_nothing_is_read_when_the_budget_does_not_cover_it():
@@ -132,7 +117,7 @@ def test_shapes_are_checked_before_anything_is_spent():
 
 
 def test_closed_curators_answer_nothing():
-    rows = Spy()
+    rows = spy_rows()
     curator = Curator(rows, Account(BUDGET), Noise(SeededBits(0)))
     with pytest.raises(PrivacyError, match="open"):
         curator.ask(Gradient(Logistic(), np.zeros(3), clip=1.0), Gaussian(10.0))
@@ -145,10 +130,10 @@ def test_closed_curators_answer_nothing():
 def test_gradient_noise_follows_the_relation_and_the_rounding_error(relation, factor):
     rows, curator = spied(Budget(1.0, 1e-6, relation))
     plain = curator.ask(Gradient(Logistic(), np.zeros(3), clip=3.0), Gaussian(50.0))
-    assert plain.noise_scale == pytest.approx(50 * factor * 3.0, rel=1e-6)
+    assert plain.deviation == pytest.approx(50 * factor * 3.0, rel=1e-6)
     rows.error = 0.5
     padded = curator.ask(Gradient(Logistic(), np.zeros(3), clip=3.0), Gaussian(50.0))
-    assert padded.noise_scale == pytest.approx(50 * (factor * 3.0 + 2 * 0.5), rel=1e-6)
+    assert padded.deviation == pytest.approx(50 * (factor * 3.0 + 2 * 0.5), rel=1e-6)
 
 
 def test_refining_adds_precision_and_keeps_all_of_it():
@@ -157,7 +142,7 @@ def test_refining_adds_precision_and_keeps_all_of_it():
     for k in range(2, 6):
         gradient = curator.refine(gradient, mechanism=Gaussian(60.0))
         # k equal measurements: the variance falls by k, and the multiplier says what was spent.
-        assert gradient.noise_scale == pytest.approx(60 / math.sqrt(k), rel=1e-6)
+        assert gradient.deviation == pytest.approx(60 / math.sqrt(k), rel=1e-6)
         assert gradient.mechanism.loss.rho == pytest.approx(k / (2 * 60**2), rel=1e-6)
 
 
@@ -168,7 +153,7 @@ def test_a_refinement_is_as_noisy_as_a_measurement(relation, factor):
     rows.error = 0.5
     first = curator.ask(Gradient(Logistic(), np.zeros(3), clip=3.0), Gaussian(50.0))
     both = curator.refine(first, mechanism=Gaussian(80.0))
-    precision = both.noise_scale**-2 - first.noise_scale**-2  # of the second one alone
+    precision = both.deviation**-2 - first.deviation**-2  # of the second one alone
     assert precision**-0.5 == pytest.approx(80 * (factor * 3.0 + 2 * 0.5), rel=1e-6)
 
 
@@ -182,7 +167,7 @@ def test_refined_gradients_have_the_stated_distribution():
         gradient = curator.refine(gradient, mechanism=Gaussian(80.0))
         gradient = curator.refine(gradient, mechanism=Gaussian(20.0))
         values.append(gradient.values - [1.0, 2.0, 3.0])
-        scales.append(gradient.noise_scale)
+        scales.append(gradient.deviation)
     standard = np.array(values) / np.array(scales)[:, None]
     assert abs((standard**2).mean() - 1) < 0.12
     assert abs(standard.mean()) < 6 / math.sqrt(standard.size)
@@ -225,20 +210,11 @@ def test_steps_are_not_chosen_by_laplace_noise():
 
 def test_choice_minimises_private_plus_public_losses():
     _, curator = spied()
-    choose = {"clip": 1.0, "mechanism": PermuteAndFlip(0.1, monotone=True)}
-    steps = np.linspace(0, 1, 5)
-    weights = np.zeros(3)
-    assert (
-        curator.choose_step(
-            Logistic(), weights, weights, steps, public_losses=np.zeros(5), **choose
-        )
-        == 0
-    )
+    mechanism = PermuteAndFlip(0.1, monotone=True)
+    line = (Logistic(), np.zeros(3), np.zeros(3), np.linspace(0, 1, 5), 1.0)
     falling = np.array([4e6, 3e6, 2e6, 1e6, 0.0])
-    assert (
-        curator.choose_step(Logistic(), weights, weights, steps, public_losses=falling, **choose)
-        == 4
-    )
+    assert curator.ask(LineLosses(*line, np.zeros(5)), mechanism) == 0
+    assert curator.ask(LineLosses(*line, falling), mechanism) == 4
 
 
 def test_release_runs_inside_and_adds_noise():
@@ -280,7 +256,7 @@ def test_proofs_for_single_rows_are_refused_for_rows_that_share_units():
 
 
 def test_units_are_not_sampled_unless_rows_allow_it():
-    rows = Spy()
+    rows = spy_rows()
     rows.curator = curator = Curator(rows, Account(BUDGET), Noise(SeededBits(0)))
     step = SampledGaussian(50.0, 0.5, Relation.ADD_REMOVE)
     curator.open_plan(step, 2)
@@ -308,7 +284,7 @@ def test_units_are_not_sampled_unless_rows_allow_it():
     ids=["drawn otherwise", "another relation"],
 )
 def test_samples_are_drawn_as_they_were_accounted_for(other):
-    rows = Spy()
+    rows = spy_rows()
     rows.check_sampling, rows.take_units = (lambda: None), (lambda index: rows)
     budget = Budget(1.0, 1e-6, "replace_one")
     rows.curator = curator = Curator(rows, Account(budget), Noise(SeededBits(0)))
@@ -366,7 +342,7 @@ def test_batches_are_not_drawn_unless_rows_allow_it():
 def test_sums_of_all_rows_are_not_cut():
     """Every row at its clip in one direction: the largest sum that there can be."""
     rows, curator = spied(Budget(1e5, 1e-6, "add_remove"))
-    rows.gradient_sum = lambda *_: Sum(np.array([10.0, -10.0, 5.0]), 0.0)
+    rows.answers[Gradient] = [10.0, -10.0, 5.0]
     noisy = curator.ask(Gradient(Logistic(), np.zeros(3), clip=1.0), Gaussian(0.01))
     assert noisy.values == pytest.approx([10.0, -10.0, 5.0], abs=0.08)  # 8 deviations
 
@@ -423,7 +399,7 @@ def test_threads_cannot_open_more_than_the_account():
 @pytest.mark.parametrize("copier", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_what_holds_a_budget_cannot_be_copied(copier):
     account = Account(BUDGET)
-    curator = Curator(Spy(), account, Noise(SeededBits(0)))
+    curator = Curator(spy_rows(), account, Noise(SeededBits(0)))
     for original in (account, curator, Account(BUDGET).open("zcdp")):
         with pytest.raises(PrivacyError, match="copied or pickled"):
             copier(original)
@@ -464,7 +440,7 @@ def test_narrow_numbers_do_not_lose_noise(narrow):
     clip = narrow(0.1)
     _, curator = spied()
     gradient = curator.ask(Gradient(Logistic(), np.zeros(3), clip=clip), Gaussian(narrow(60)))
-    assert Fraction(gradient.noise_scale) >= Fraction(float(clip)) * 60
+    assert Fraction(gradient.deviation) >= Fraction(float(clip)) * 60
 
 
 def test_run_hands_out_what_was_computed_after_the_charge():
@@ -488,3 +464,32 @@ def test_run_hands_out_what_was_computed_after_the_charge():
         with pytest.raises(PrivacyError, match="nothing was released"):
             curator.run(lambda rows, noise, bad=bad: bad, **question)
     assert len(curator._filter.uses) == 6  # what was charged stays spent
+
+
+@pytest.mark.parametrize(("made", "promised"), [("row", "person"), ("person", "row")])
+def test_rows_of_another_unit_than_the_account_are_refused(made, promised):
+    rows = spy_rows()
+    rows.unit = made
+    with pytest.raises(PrivacyError, match=f"unit '{made}', but the account promises '{promised}'"):
+        Curator(rows, Account(BUDGET, unit=promised), Noise(SeededBits(0)))
+    rows.unit = promised
+    curator = Curator(rows, Account(BUDGET, unit=promised), Noise(SeededBits(0)))
+    rows.unit = made
+    with pytest.raises(PrivacyError, match="the account promises"):  # views are checked, too
+        curator.sample(0.5)
+    assert rows.asked == []
+
+
+def test_questions_asked_together_are_checked_then_charged_then_read():
+    rows, curator = spied()
+    good = Gradient(Logistic(), np.zeros(3), clip=1.0)
+    with pytest.raises(ValueError, match="shape"):
+        curator.ask_all([(good, Gaussian(50.0)), (Gradient(Logistic(), np.zeros(4), 1.0), SMALL)])
+    costly = Gaussian(1 / math.sqrt(1.2 * curator._filter.total))  # 60 % of the budget
+    with pytest.raises(BudgetExceeded):
+        curator.ask_all([(good, costly), (good, costly)])
+    assert curator.spent_share == 0
+    assert rows.asked == []
+    answers = curator.ask_all([(good, costly), (good, SMALL)])
+    assert rows.charges_when_read == [2, 2]
+    assert [answer.mechanism for answer in answers] == [costly, SMALL]

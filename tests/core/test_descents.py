@@ -21,6 +21,7 @@ from discreet.rows import as_rows
 
 REPLACE = Budget(5.0, 1e-6, "replace_one")
 N, D = 103, 4
+PASS = L2Norm(2.0)
 
 
 def table(seed=0):
@@ -51,15 +52,14 @@ def make_curator(budget=REPLACE, seed=0, data=None):
     return curator, rows
 
 
-def a_pass(curator, **changes):
+def a_pass(curator, mechanism=PASS, **changes):
     settings = {
         "clip": 1.0,
         "step_sizes": np.full(10, 0.1),
-        "mechanism": L2Norm(2.0),
         "order": "pass",
         "batch_size": 10,
     }
-    return curator.descend(Logistic(), np.zeros(D + 1), **(settings | changes))
+    return curator.descend(Descent(Logistic(), np.zeros(D + 1), **(settings | changes)), mechanism)
 
 
 def test_a_pass_is_charged_once_before_rows_are_read():
@@ -197,12 +197,16 @@ def test_one_row_is_charged_for_every_update_in_advance():
     curator, rows = make_curator(Budget(1e4, 1e-6, "replace_one"))
     step = SampledGaussian(1.0, 1 / N, REPLACE.relation, "one_row")
     curator.open_plan(step, 1000)
-    question = {"clip": 1.0, "mechanism": step, "order": "one_row"}
-    curator.descend(Logistic(), np.zeros(D + 1), step_sizes=np.full(600, 1e-3), **question)
+
+    def updates(count):
+        steps = np.full(count, 1e-3)
+        return Descent(Logistic(), np.zeros(D + 1), 1.0, step_sizes=steps, order="one_row")
+
+    curator.descend(updates(600), step)
     assert rows.calls[0][0] == 600
     assert curator.spent_share == 0.6
     with pytest.raises(BudgetExceeded):
-        curator.descend(Logistic(), np.zeros(D + 1), step_sizes=np.full(401, 1e-3), **question)
+        curator.descend(updates(401), step)
     assert curator.spent_share == 0.6
     guarantee = curator._account.guarantee(secure=False)
     assert [(use.mechanism, use.count) for use in guarantee.mechanisms] == [(step, 600)]

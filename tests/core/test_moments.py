@@ -5,7 +5,6 @@ import math
 
 import numpy as np
 import pytest
-from discreet.core.rows import Counts
 
 from discreet.accounting.composition import divide
 from discreet.core import (
@@ -16,6 +15,7 @@ from discreet.core import (
     Gaussian,
     L2Norm,
     Laplace,
+    Relation,
 )
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
@@ -28,62 +28,41 @@ from discreet.core.questions import (
     SquareSum,
 )
 from discreet.core.ranges import (
-    cell_counts,
+    edges,
     norm_candidates,
     select_median_norm,
 )
 from discreet.errors import BudgetExceeded, PrivacyError
-from discreet.rows import Sum, as_rows
+from discreet.rows import as_rows
+from discreet.rows.counts import Counts, cell_counts
+
+from . import spies
+from .spies import SpyRows
 
 SMALL = Gaussian(100.0)
 CHOICE = ExponentialMechanism(0.01, monotone=False)
 
 
-class Spy:
-    """Rows that record how often the filter had been charged when they were read."""
-
-    n_rows = public_size = 1000
-    n_features = n_parameters = 2
-
-    def __init__(self, row_norm=2.0, error=0.0):
-        self.row_norm, self.error = row_norm, error
-        self.curator = None
-        self.looks = []
-
-    def _look(self, values):
-        self.looks.append(sum(times for _, times in self.curator._filter.uses))
-        return Sum(np.array(values), self.error)
-
-    def row_sum(self):
-        return self._look([1.0, -2.0])
-
-    def outer_sum(self):
-        return self._look([3.0, 0.5, 4.0])
-
-    def square_sum(self, share=1.0):
-        return self._look([3.0, 4.0])
-
-    def norm_counts(self, candidates):
-        values = self._look(np.linspace(0.5, 1.5, 1000)).values
-        return Counts(cell_counts(values, candidates), 1)
-
-    def exponent_counts(self, among=None):
-        return self._look(np.zeros(258))
-
-    def column_counts(self, index, edges):
-        return Counts(cell_counts(self._look(np.arange(1000.0)).values, edges), 1)
+ANSWERS = {
+    RowSum: [1.0, -2.0],
+    OuterSum: [3.0, 0.5, 4.0],
+    SquareSum: [3.0, 4.0],
+    ExponentCounts: [0.0] * 258,
+    MedianNorm: lambda question: norm_counts(np.linspace(0.5, 1.5, 1000), question.largest),
+    ColumnBounds: lambda _: Counts(cell_counts(np.arange(1000.0), edges()), 1),
+}
 
 
 def spied(relation="add_remove", measures=("zcdp",), delta=1e-6, share=0.5, **settings):
-    rows = Spy(**settings)
-    account = Account(Budget(1.0, delta, relation))
-    account.reserve(divide(account.budget, [("all", share)], measures))
-    rows.curator = Curator(rows, account, Noise(SeededBits(1)))
-    rows.curator.open_reserved(0)
-    return rows, rows.curator
+    rows = SpyRows(ANSWERS, n_rows=1000, n_parameters=2, **{"row_norm": 2.0, **settings})
+    budget = Budget(1.0, delta, relation)
+    curator = spies.spied(rows, budget, seed=1)
+    curator._account.reserve(divide(budget, [("all", share)], measures))
+    curator.open_reserved(0)
+    return rows, curator
 
 
-def test_every_look_was_charged_first():
+def test_every_answer_was_charged_first():
     rows, curator = spied()
     curator.ask(RowSum(curator.row_norm), SMALL)
     curator.ask(OuterSum(curator.row_norm), SMALL)
@@ -91,17 +70,25 @@ def test_every_look_was_charged_first():
     curator.ask(SquareSum(curator.row_norm), SMALL)
     curator.ask(MedianNorm(), CHOICE)
     curator.ask(ExponentCounts(curator.n_features), SMALL)
-    assert rows.looks == [1, 2, 4, 5, 6, 7]  # both choices of a column are paid for at once
+    assert rows.charges_when_read == [
+        1,
+        2,
+        4,
+        5,
+        6,
+        7,
+    ]  # two for a column
 
 
 def test_nothing_is_read_that_is_not_affordable_or_makes_no_sense():
     rows, curator = spied()
-    asks = (curator.row_sum, curator.outer_sum, curator.square_sum, curator.exponent_counts)
-    for ask in asks:
+    norm = curator.row_norm
+    sums = (RowSum(norm), OuterSum(norm), SquareSum(norm), ExponentCounts(curator.n_features))
+    for question in sums:
         with pytest.raises(BudgetExceeded):
-            ask(mechanism=Gaussian(0.1))
+            curator.ask(question, Gaussian(0.1))
         with pytest.raises(TypeError, match="Gaussian or L2Norm"):
-            ask(mechanism=Laplace(0.001))
+            curator.ask(question, Laplace(0.001))
     with pytest.raises(BudgetExceeded):
         curator.ask(ColumnBounds(0, coverage=0.9), ExponentialMechanism(2.0, monotone=False))
     with pytest.raises(PrivacyError, match="monotone"):
@@ -121,15 +108,17 @@ def test_nothing_is_read_that_is_not_affordable_or_makes_no_sense():
     for share in (0.0, 1.01, math.nan):
         with pytest.raises(ValueError, match="share must be"):
             curator.ask(SquareSum(curator.row_norm, share=share), SMALL)
-    assert rows.looks == []
+    assert rows.asked == []
     assert curator.spent_share == 0
 
 
 def test_rows_without_a_bound_are_refused_for_free():
     _, curator = spied(row_norm=None)
-    for ask in (curator.row_sum, curator.outer_sum, curator.square_sum):
+    with pytest.raises(ValueError, match="bound"):
+        RowSum(curator.row_norm)
+    for kind in (RowSum, OuterSum, SquareSum):
         with pytest.raises(ValueError, match="bound"):
-            ask(mechanism=SMALL)
+            curator.ask(kind(2.0), SMALL)
     assert curator.spent_share == 0
 
 
@@ -211,7 +200,7 @@ def scores_of(counts, candidates):
             return 0
 
     mechanism, noise = Seen(1.0, monotone=False), Noise(SeededBits(0))
-    select_median_norm(counts, candidates, 9, mechanism, noise, replaced=True)
+    select_median_norm(counts, candidates, 9, mechanism, noise, sensitivity=1.0)
     return seen[0]
 
 
@@ -219,9 +208,10 @@ def median_scores(values):
     return scores_of(norm_counts(values), norm_candidates())
 
 
-def select_median(values, largest, mechanism, noise, *, replaced):
+def select_median(values, largest, mechanism, noise, relation):
     settings = (norm_candidates(largest), values.size, mechanism, noise)
-    return select_median_norm(norm_counts(values, largest), *settings, replaced=replaced)
+    sensitivity = MedianNorm(largest).sensitivity(relation)
+    return select_median_norm(norm_counts(values, largest), *settings, sensitivity=sensitivity)
 
 
 def chances(values, sensitivity, epsilon=1.0):
@@ -281,8 +271,10 @@ def test_scores_of_a_median_count_values_above_candidates():
     assert np.array_equal(scores_of(counts, candidates), expected)
 
 
-@pytest.mark.parametrize(("replaced", "sensitivity"), [(False, 0.5), (True, 1.0)])
-def test_the_median_is_selected_with_the_sensitivity_of_the_relation(replaced, sensitivity):
+@pytest.mark.parametrize(
+    ("relation", "sensitivity"), [(Relation.ADD_REMOVE, 0.5), (Relation.REPLACE_ONE, 1.0)]
+)
+def test_the_median_is_selected_with_the_sensitivity_of_the_relation(relation, sensitivity):
     asked = []
 
     class Asked(ExponentialMechanism):
@@ -292,13 +284,11 @@ def test_the_median_is_selected_with_the_sensitivity_of_the_relation(replaced, s
 
     mechanism, noise = Asked(1.0, monotone=False), Noise(SeededBits(0))
     values = np.random.default_rng(1).uniform(3.0, 5.0, size=10_001)
-    median = select_median(values, None, mechanism, noise, replaced=replaced)
+    median = select_median(values, None, mechanism, noise, relation)
     assert asked == [sensitivity]
     assert 4.0 * 0.95 <= median <= 4.0 * 1.1  # the next candidate above it, by 2^(1/16) at most
     with pytest.raises(PrivacyError, match="monotone"):
-        select_median(
-            values, None, ExponentialMechanism(1.0, monotone=True), noise, replaced=replaced
-        )
+        select_median(values, None, ExponentialMechanism(1.0, monotone=True), noise, relation)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
@@ -308,7 +298,7 @@ def test_rows_of_one_length_leave_no_doubt(kind):
     norms = as_rows(X, np.zeros(4000), fit_intercept=False).norms()
     mechanism, noise = ExponentialMechanism(0.1, monotone=False), Noise(SeededBits(0))
     # any other candidate is 2000 rows short of it: a false alarm in less than 1e-40 of runs
-    median = select_median(norms, None, mechanism, noise, replaced=True)
+    median = select_median(norms, None, mechanism, noise, Relation.REPLACE_ONE)
     assert median == pytest.approx(1.0, rel=1e-4)
     for largest, want in (
         (0.5, 0.5 / 2 ** (1 / 16)),
@@ -316,7 +306,7 @@ def test_rows_of_one_length_leave_no_doubt(kind):
         (1e-12, 2.0**-40),
         (1e9, 1.0),
     ):
-        median = select_median(norms, largest, mechanism, noise, replaced=True)
+        median = select_median(norms, largest, mechanism, noise, Relation.REPLACE_ONE)
         assert median <= max(largest, norm_candidates()[0])
         assert median == pytest.approx(want, rel=1e-4)
 

@@ -5,20 +5,20 @@ from functools import reduce
 
 import numpy as np
 import pytest
-from discreet.core.rows import Counts
 from scipy import stats
 
 from discreet.core import ExponentialMechanism, ranges
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
 from discreet.core.ranges import (
-    cell_counts,
     edges,
     norm_candidates,
     select_bounds_from_counts,
     tail_share,
 )
 from discreet.errors import PrivacyError
+from discreet.rows import counts as row_counts
+from discreet.rows.counts import Counts
 
 SMALL = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
 
@@ -32,6 +32,11 @@ def few_edges(monkeypatch):
 
 def noise(seed):
     return Noise(SeededBits(seed))
+
+
+def cell_counts(values, candidates=None, weights=None):
+    candidates = ranges.edges() if candidates is None else candidates
+    return row_counts.cell_counts(values, candidates, weights)
 
 
 def select_bounds(values, *arguments):
@@ -259,7 +264,7 @@ def test_counts_of_long_columns_are_those_of_their_blocks(monkeypatch):
     expected = cell_counts(values), cell_counts(values, weights=weights)
     assert expected[0].sum() == np.isfinite(values).sum()
     assert expected[1].sum() == weights[np.isfinite(values)].sum()
-    monkeypatch.setattr(ranges, "_COUNTED", 64)
+    monkeypatch.setattr(row_counts, "COUNTED", 64)
     assert np.array_equal(cell_counts(values), expected[0])
     assert np.array_equal(cell_counts(values, weights=weights), expected[1])
 
@@ -281,7 +286,7 @@ def test_weights_are_scored_in_units_of_rows():
     norms = cell_counts(values, candidates)
     for counts in (Counts(norms, 1), Counts(norms * unit, unit)):
         settings = (candidates, 300, mechanism, noise(0))
-        ranges.select_median_norm(counts, *settings, replaced=True)
+        ranges.select_median_norm(counts, *settings, sensitivity=1.0)
     for first, second in ((0, 2), (1, 3), (4, 5)):  # low, high and the median
         (scores, exact), (others, rounded) = mechanism.seen[first], mechanism.seen[second]
         assert np.array_equal(scores, others)

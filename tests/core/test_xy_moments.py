@@ -5,60 +5,38 @@ import math
 import numpy as np
 import pytest
 
-from discreet.core import Account, Budget, Curator, Gaussian, L2Norm, Laplace
-from discreet.core.bits import SeededBits
-from discreet.core.noise import Noise
-from discreet.core.questions import ClassCounts, TargetSum
+from discreet.core import Budget, Gaussian, L2Norm, Laplace
+from discreet.core.questions import ClassCounts, TargetMoment, TargetSum
 from discreet.errors import BudgetExceeded
-from discreet.rows import Sum
-from discreet.rows.moments import xy_moment_sum
+
+from . import spies
+from .spies import SpyRows
 
 SMALL = Gaussian(100.0)
 
 
-class Spy:
-    """Rows that record how often the filter had been charged when they were read."""
-
-    n_rows = public_size = 1000
-    n_parameters, row_norm = 1, None
-
-    def __init__(self, error=0.0):
-        self.error = error
-        self.curator = None
-        self.looks = []
-
-    def xy_moment_sum(self, clip, target_weight, target_centre, *, features):
-        charged = sum(times for _, times in self.curator._filter.uses)
-        self.looks.append((charged, clip, target_weight, target_centre, features))
-        return Sum(np.array([3.0, 0.5, 4.0]), self.error)
-
-    def target_sum(self, bound):
-        self.looks.append((sum(times for _, times in self.curator._filter.uses), bound))
-        return Sum(np.array([7.0]), self.error)
-
-    def class_counts(self, n_classes):
-        self.looks.append((sum(times for _, times in self.curator._filter.uses), n_classes))
-        return Sum(np.array([7.0, 0.0, 1.0]), self.error)
+ANSWERS = {
+    TargetMoment: [3.0, 0.5, 4.0],
+    TargetSum: [7.0],
+    ClassCounts: [7.0, 0.0, 1.0],
+}
 
 
-def spied(relation="add_remove", **settings):
-    rows = Spy(**settings)
-    curator = Curator(rows, Account(Budget(1.0, 1e-6, relation)), Noise(SeededBits(1)))
-    rows.curator = curator
-    curator.open("gdp")
-    return rows, curator
+def spied(relation="add_remove", error=0.0):
+    rows = SpyRows(ANSWERS, n_rows=1000, n_parameters=1, error=error)
+    return rows, spies.spied(rows, Budget(1.0, 1e-6, relation), measure="gdp", seed=1)
 
 
-def ask(curator, **changes):
-    question = {"clip": 2.0, "target_weight": 3.0, "mechanism": SMALL, **changes}
-    return xy_moment_sum(curator, **question)
+def ask(curator, mechanism=SMALL, **changes):
+    return curator.ask(TargetMoment(**{"clip": 2.0, "target_weight": 3.0, **changes}), mechanism)
 
 
-def test_every_look_was_charged_first():
+def test_every_answer_was_charged_first():
     rows, curator = spied()
     ask(curator)
     ask(curator, target_centre=0.5, features=False)
-    assert rows.looks == [(1, 2.0, 3.0, 0.0, True), (2, 2.0, 3.0, 0.5, False)]
+    assert rows.charges_when_read == [1, 2]
+    assert [question.features for question in rows.asked] == [True, False]
 
 
 def test_nothing_is_read_that_is_not_affordable_or_makes_no_sense():
@@ -77,7 +55,7 @@ def test_nothing_is_read_that_is_not_affordable_or_makes_no_sense():
     for centre in (math.nan, math.inf):
         with pytest.raises(ValueError, match="target_centre"):
             ask(curator, target_centre=centre)
-    assert rows.looks == []
+    assert rows.asked == []
     assert curator.spent_share == 0
 
 
@@ -107,11 +85,11 @@ def test_a_sum_of_targets_is_charged_first_and_noisy_by_its_sensitivity(relation
         curator.ask(TargetSum(clip=2.0), Gaussian(0.1))
     with pytest.raises(TypeError, match="Gaussian"):
         curator.ask(TargetSum(clip=2.0), Laplace(0.001))
-    with pytest.raises(ValueError, match="bound"):
+    with pytest.raises(ValueError, match="clip"):
         curator.ask(TargetSum(clip=math.inf), SMALL)
-    assert rows.looks == []
+    assert rows.asked == []
     noisy = curator.ask(TargetSum(clip=2.0), SMALL)
-    assert rows.looks == [(1, 2.0)]
+    assert rows.charges_when_read == [1]
     assert noisy.values.shape == (1,)
     assert noisy.deviation == pytest.approx(100 * (apart + 0.5), rel=1e-5)
 
@@ -125,9 +103,9 @@ def test_class_counts_are_charged_first_and_noisy_by_their_sensitivity(relation,
         curator.ask(ClassCounts(3), Laplace(0.001))
     with pytest.raises(ValueError, match="n_classes"):
         curator.ask(ClassCounts(0), SMALL)
-    assert rows.looks == []
+    assert rows.asked == []
     noisy = curator.ask(ClassCounts(3), SMALL)
-    assert rows.looks == [(1, 3)]
+    assert rows.charges_when_read == [1]
     assert noisy.values.shape == (3,)
     assert noisy.deviation == pytest.approx(100 * (apart + 0.5), rel=1e-5)
     assert noisy.deviation >= 100 * (apart + 0.5)

@@ -14,7 +14,7 @@ from discreet.rows import AffineMap, as_rows
 from discreet.rows.bounds import UNIT_ROUNDOFF, gamma
 from discreet.rows.counts import column_counts
 from discreet.rows.moments import outer_sum, row_sum, square_sum
-from discreet.rows.sums import corner_gradient, gradient_sum
+from discreet.rows.sums import candidate_losses, corner_gradient, gradient_sum, line_losses
 from discreet.rows.table import KERNELS
 
 N, D = 3000, 6
@@ -103,8 +103,8 @@ def test_gradients_are_those_of_the_written_table(layout, loss, intercept, move)
 def test_moments_are_those_of_the_written_table(table, move):
     rows = moved_rows(table, np.zeros(N), move, fit_intercept=False, row_norm=1.5)
     plain = as_rows(written(table, move), np.zeros(N), fit_intercept=False, row_norm=1.5)
-    for question in ("row_sum", "square_sum", "outer_sum"):
-        found, expected = getattr(rows, question)(), getattr(plain, question)()
+    for kernel in (row_sum, square_sum, outer_sum):
+        found, expected = kernel(rows), kernel(plain)
         assert np.allclose(found.values, expected.values, rtol=1e-6, atol=1e-5)
         assert expected.error <= found.error * 1.1 < 1e-6
     short = [square_sum(each, 0.3).values for each in (rows, plain)]
@@ -180,18 +180,17 @@ def test_the_part_of_one_row_is_within_the_clip(move, layout, intercept):
         assert np.linalg.norm(short.values) <= 0.3 * 0.25**2 + short.error
 
 
-@pytest.mark.parametrize("question", ["gradient_sum", "row_sum", "square_sum", "outer_sum"])
-def test_a_sum_is_that_of_its_rows_up_to_its_error(table, move, question):
+@pytest.mark.parametrize("kernel", [gradient_sum, row_sum, square_sum, outer_sum])
+def test_a_sum_is_that_of_its_rows_up_to_its_error(table, move, kernel):
     arguments = ()
-    if question == "gradient_sum":
+    if kernel is gradient_sum:
         weights = np.random.default_rng(2).standard_normal(D)
         arguments = (weights, Logistic(), 0.7)
     settings = {"fit_intercept": False, "row_norm": 1.5}
     few = table[:60]
-    whole = getattr(moved_rows(few, TARGETS[:60], move, **settings), question)(*arguments)
+    whole = kernel(moved_rows(few, TARGETS[:60], move, **settings), *arguments)
     singles = [
-        getattr(moved_rows(few[[i]], TARGETS[[i]], move, **settings), question)(*arguments)
-        for i in range(60)
+        kernel(moved_rows(few[[i]], TARGETS[[i]], move, **settings), *arguments) for i in range(60)
     ]
     parts = np.array([single.values for single in singles])
     total = np.array([math.fsum(column) for column in parts.T])
@@ -264,11 +263,11 @@ def test_losses_of_mapped_rows_are_those_of_the_written_table(table, move):
     for r in (rows, plain):
         gradient_sum(r, weights, Logistic(), 1.0)
     assert np.allclose(rows.margins(direction), plain.margins(direction), rtol=1e-6, atol=1e-6)
-    for name, arguments in (
-        ("line_losses", (weights, direction, steps, Logistic(), 3.0)),
-        ("candidate_losses", (np.array([weights, direction]), 0.1 * weights, HuberHinge(), 0.7)),
+    for kernel, arguments in (
+        (line_losses, (weights, direction, steps, Logistic(), 3.0)),
+        (candidate_losses, (np.array([weights, direction]), 0.1 * weights, HuberHinge(), 0.7)),
     ):
-        found, expected = getattr(rows, name)(*arguments), getattr(plain, name)(*arguments)
+        found, expected = kernel(rows, *arguments), kernel(plain, *arguments)
         assert np.allclose(found.values, expected.values, rtol=1e-6)
         assert found.error == expected.error
     at = weights - steps[3] * direction  # on the line: margins are remembered

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from discreet.core import curator
+from discreet.core import Gaussian, Relation
+from discreet.core.questions import Gradient, Public
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Squared
 from discreet.objectives.kernels import slopes
 from discreet.rows import as_rows, bounds
@@ -281,6 +282,17 @@ def test_scales_among_the_smallest_numbers(size, row_norm):
             assert_within(X, u, t if fit_intercept else 0 * t, 1e100)
 
 
-def test_the_curator_refuses_exactly_the_clips_that_rows_refuse():
+@pytest.mark.parametrize("clip", [*bounds.CLIP_RANGE, 0.5e-100, 2e100, 0.0, math.inf, math.nan])
+def test_questions_refuse_exactly_the_clips_that_rows_refuse(clip):
     """Otherwise a clip could be charged for and then refused."""
-    assert curator.CLIPS == bounds.CLIP_RANGE
+    rows = as_rows(np.ones((3, 2)), np.ones(3))
+    public = Public(Relation.ADD_REMOVE, 3, 2, 3, None)
+    if clip in bounds.CLIP_RANGE:
+        question = Gradient(Logistic(), np.zeros(3), clip)
+        question.check(public, Gaussian(1.0))
+        rows.answer([question])
+        return
+    with pytest.raises(ValueError, match="clip must be"):
+        Gradient(Logistic(), np.zeros(3), clip)
+    with pytest.raises(ValueError, match="clip must be"):
+        gradient_sum(rows, np.zeros(3), Logistic(), clip)

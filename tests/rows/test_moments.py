@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from discreet.core.ranges import cell_counts
 from discreet.rows import AffineMap, as_rows
 from discreet.rows.bounds import gradient_error
-from discreet.rows.counts import column_counts
+from discreet.rows.counts import cell_counts, column_counts
 from discreet.rows.moments import outer_sum, row_sum, square_sum
 
 from .questions import triangle
@@ -241,9 +240,9 @@ def test_columns_are_as_stored(make_layout):
 
 def test_moments_need_a_bound_and_moves_need_numbers():
     free = as_rows(X, np.zeros(300), fit_intercept=False)
-    for ask in (free.row_sum, free.outer_sum, free.square_sum, lambda: free.scaled(1.0)):
+    for ask in (row_sum, outer_sum, square_sum, lambda rows: rows.scaled(1.0)):
         with pytest.raises(ValueError, match="row_norm"):
-            ask()
+            ask(free)
     with pytest.raises(ValueError, match="5 columns"):
         rows_of(X).written(AffineMap.to_norm(1.0, 4))
     with pytest.raises(ValueError, match="finite"):

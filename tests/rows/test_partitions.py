@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from discreet.core import Account, Budget, Curator, Gaussian
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
+from discreet.core.questions import Gradient
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Huber, Logistic
 from discreet.rows import AffineMap, Block, as_rows, partitioned_rows
@@ -23,6 +24,7 @@ from .questions import (
     MAPS,
     Threads,
     along,
+    exact,
     numbers,
     table,
     weights_of,
@@ -99,8 +101,8 @@ def test_targets_columns_and_certified_gradients():
     pairs += [(whole.columns(np.array([0, 3]), 2.0), parts.columns(np.array([0, 3]), 2.0))]
     pairs += [(whole.within_reach(), parts.within_reach())]
     for one, two in pairs:
-        want = one.gradient_sum(weights_of(one), Logistic(), 0.7).values
-        got = two.gradient_sum(weights_of(one), Logistic(), 0.7).values
+        want = exact(one, Gradient(Logistic(), weights_of(one), 0.7)).values
+        got = exact(two, Gradient(Logistic(), weights_of(one), 0.7)).values
         np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
     for rest in (None, 1e-17 * at):
         question = (at, Huber(0.5), 9.0, 0.3, linear, rest)
@@ -117,8 +119,8 @@ def test_a_sample_of_partitions_is_that_of_the_rows():
         one, two = (rows.sample(rate, np.random.default_rng(5)) for rows in (whole, parts))
         assert two.public_size == whole.public_size
         assert sum(two.answers("n_rows")) == one.n_rows
-        want = one.gradient_sum(weights_of(one), Logistic(), 0.7)
-        got = two.gradient_sum(weights_of(one), Logistic(), 0.7)
+        want = exact(one, Gradient(Logistic(), weights_of(one), 0.7))
+        got = exact(two, Gradient(Logistic(), weights_of(one), 0.7))
         np.testing.assert_allclose(got.values, want.values, rtol=1e-12, atol=1e-12)
         assert got.error == want.error
 
@@ -131,7 +133,7 @@ def test_what_needs_single_rows_is_refused():
             call()
     curator = Curator(parts, Account(Budget(1.0, 1e-6, "add_remove")), Noise(SeededBits(0)))
     curator.open("gdp")
-    noisy = curator.gradient(Logistic(), np.zeros(6), clip=1.0, mechanism=Gaussian(50.0))
+    noisy = curator.ask(Gradient(Logistic(), np.zeros(6), 1.0), Gaussian(50.0))
     assert noisy.values.shape == (6,)
 
 
@@ -178,8 +180,9 @@ class Broken:
             case "older rows":
                 return [(0, task(self.first)), *answers[1:]]
             case "other error":
-                value = answers[0][1].value._replace(error=0.0)
-                return [(0, answers[0][1]._replace(value=value)), *answers[1:]]
+                [value] = answers[0][1].value
+                reply = answers[0][1]._replace(value=[value._replace(error=0.0)])
+                return [(0, reply), *answers[1:]]
             case "not a reply":
                 return [(0, answers[0][1].value), *answers[1:]]
         return answers
@@ -197,12 +200,12 @@ def test_an_engine_that_miscounts_is_refused(fault):
     engine = Broken()
     _, parts = both(engine=engine)
     parts = parts.with_targets(minus)
-    first = parts.gradient_sum(weights_of(parts), Logistic(), 0.7)
+    first = exact(parts, Gradient(Logistic(), weights_of(parts), 0.7))
     engine.fault = fault
     with pytest.raises(PrivacyError):
-        parts.gradient_sum(weights_of(parts) / 2, Logistic(), 0.7)
+        exact(parts, Gradient(Logistic(), weights_of(parts) / 2, 0.7))
     engine.fault = ""
-    again = parts.gradient_sum(weights_of(parts), Logistic(), 0.7)
+    again = exact(parts, Gradient(Logistic(), weights_of(parts), 0.7))
     np.testing.assert_allclose(again.values, first.values, rtol=1e-12)
 
 
@@ -236,7 +239,7 @@ class Pickled(Threads):
 def test_tasks_and_answers_can_be_sent_elsewhere():
     whole, parts = both(engine=Pickled())
     parts = parts.with_targets(minus)
-    want = whole.with_targets(-Y).gradient_sum(weights_of(whole), Logistic(), 0.7)
-    got = parts.gradient_sum(weights_of(whole), Logistic(), 0.7)
+    want = exact(whole.with_targets(-Y), Gradient(Logistic(), weights_of(whole), 0.7))
+    got = exact(parts, Gradient(Logistic(), weights_of(whole), 0.7))
     np.testing.assert_allclose(got.values, want.values, rtol=1e-12)
     parts.release()

@@ -138,16 +138,16 @@ def test_a_matrix_follows_the_map():
 
 def test_one_row_moves_sums_by_the_clip_at_most_and_by_nearly_all_of_it():
     """The row is as long as the clip; its slope and curvature are at their bounds."""
-    most = {"score_sum": 0.0, "curvature_sum": 0.0, "score_square_sum": 0.0}
+    most = {score_sum: 0.0, curvature_sum: 0.0, score_square_sum: 0.0}
     for length in (0.1, 1.0, CLIP * (1 - 1e-12), CLIP * (1 + 1e-12), 3.0, 1e3, 1e12, 1e300):
         for target in (0.0, -1e3, 1e300):
             rows = as_rows(np.array([[length, 0.0]]), np.array([target]), fit_intercept=False)
-            for name in most:
-                found = getattr(rows, name)(np.zeros(2), Huber(0.5), CLIP)
-                most[name] = max(most[name], float(np.linalg.norm(found.values)))
-    bounds = {"score_sum": 0.5 * CLIP, "curvature_sum": CLIP**2, "score_square_sum": 1.0}
-    for name, bound in bounds.items():
-        assert (1 - 1e-6) * bound < most[name] <= bound
+            for kernel in most:
+                found = kernel(rows, np.zeros(2), Huber(0.5), CLIP)
+                most[kernel] = max(most[kernel], float(np.linalg.norm(found.values)))
+    bounds = {score_sum: 0.5 * CLIP, curvature_sum: CLIP**2, score_square_sum: 1.0}
+    for kernel, bound in bounds.items():
+        assert (1 - 1e-6) * bound < most[kernel] <= bound
 
 
 def test_a_unit_moves_sums_as_one_row_does():
@@ -181,16 +181,16 @@ def test_sizes_of_slopes_are_counted():
 
 
 @pytest.mark.parametrize(
-    ("name", "loss"),
+    ("kernel", "loss"),
     [
-        ("score_sum", Squared()),
-        ("score_square_sum", Squared()),
-        ("curvature_sum", Hinge()),
-        ("score_sum", Softmax(3)),
-        ("curvature_sum", Softmax(3)),
+        (score_sum, Squared()),
+        (score_square_sum, Squared()),
+        (curvature_sum, Hinge()),
+        (score_sum, Softmax(3)),
+        (curvature_sum, Softmax(3)),
     ],
 )
-def test_losses_without_bounds_are_refused(name, loss):
+def test_losses_without_bounds_are_refused(kernel, loss):
     rows = as_rows(np.zeros((2, 1)), np.zeros(2), fit_intercept=False)
     with pytest.raises(NotSupported):
-        getattr(rows, name)(np.zeros(1), loss, 1.0)
+        kernel(rows, np.zeros(1), loss, 1.0)

@@ -61,11 +61,11 @@ def check_sums(X, y, loss, reference, fit_intercept, row_norm):
     for clip in (0.8, 40.0):
         got = gradient_sum(rows, weights, loss, clip)
         np.testing.assert_allclose(
-            got.values, gradient_sum(plain, weights, loss, clip), rtol=1e-10, atol=1e-10
+            got.values, plain.gradient_sum(weights, loss, clip), rtol=1e-10, atol=1e-10
         )
         for steps in (STEPS, np.array([0.5, 0.0, 3.0])):
             got = line_losses(rows, weights, direction, steps, loss, clip)
-            expected = line_losses(plain, weights, direction, steps, loss, clip)
+            expected = plain.line_losses(weights, direction, steps, loss, clip)
             np.testing.assert_allclose(got.values, expected, rtol=1e-9)
     assert (abs(X - before[0])).max() == 0
     np.testing.assert_array_equal(y, before[1])
@@ -77,7 +77,7 @@ def test_logistic_line_at_every_clip(clip, small_table, reference):
     rows, plain = as_rows(X, y), reference(X, y)
     weights, direction = vectors(rows)
     got = line_losses(rows, weights, direction, STEPS, Logistic(), clip).values
-    expected = line_losses(plain, weights, direction, STEPS, Logistic(), clip)
+    expected = plain.line_losses(weights, direction, STEPS, Logistic(), clip)
     np.testing.assert_allclose(got, expected, rtol=1e-9)
 
 
@@ -90,12 +90,12 @@ def test_more_rows_than_a_block(reference, loss):
         rows = as_rows(table, y)
         np.testing.assert_allclose(
             gradient_sum(rows, weights, loss, 1.0).values,
-            gradient_sum(plain, weights, loss, 1.0),
+            plain.gradient_sum(weights, loss, 1.0),
             rtol=1e-9,
         )
         np.testing.assert_allclose(
             line_losses(rows, weights, direction, steps, loss, 1.0).values,
-            line_losses(plain, weights, direction, steps, loss, 1.0),
+            plain.line_losses(weights, direction, steps, loss, 1.0),
             rtol=1e-9,
         )
 
@@ -256,12 +256,12 @@ def test_third_party_loss(small_table, reference):
     weights, direction = vectors(rows)
     np.testing.assert_allclose(
         gradient_sum(rows, weights, Cubic(), 2.0).values,
-        gradient_sum(plain, weights, Cubic(), 2.0),
+        plain.gradient_sum(weights, Cubic(), 2.0),
         rtol=1e-10,
     )
     np.testing.assert_allclose(
         line_losses(rows, weights, direction, STEPS, Cubic(), 2.0).values,
-        line_losses(plain, weights, direction, STEPS, Cubic(), 2.0),
+        plain.line_losses(weights, direction, STEPS, Cubic(), 2.0),
         rtol=1e-10,
     )
     half = gradient_sum(rows, weights, MyLogistic(), 50.0).values
@@ -305,7 +305,7 @@ def test_repeated_and_unsorted_entries_are_put_in_order(dtype, reference):
     dense = np.array([[3.0, 3.0, 0.0], [5.0, 0.0, 4.0]])
     np.testing.assert_allclose(
         gradient_sum(rows, weights, Squared(), 1.0).values,
-        gradient_sum(reference(dense, y), weights, Squared(), 1.0),
+        reference(dense, y).gradient_sum(weights, Squared(), 1.0),
         rtol=1e-12,
     )
     np.testing.assert_array_equal(X.indices, [1, 1, 0, 2, 0])

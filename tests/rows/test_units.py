@@ -26,7 +26,6 @@ from discreet.rows import (
     scaled_weights,
 )
 from discreet.rows.bounds import WEIGHT_STEPS
-from discreet.rows.sums import gradient_sum
 
 from .questions import EVERYTHING, Threads, numbers
 
@@ -240,7 +239,9 @@ def test_sampled_gradients_sample_units(relation, monkeypatch):
 
     monkeypatch.setattr(type(rows), "take", spied)
     step = SampledGaussian(5.0, 0.2, relation=Relation(relation), sampling="poisson")
-    curator = Curator(rows, Account(Budget(8.0, 1e-6, relation)), Noise(SeededBits(0)))
+    curator = Curator(
+        rows, Account(Budget(8.0, 1e-6, relation), unit=rows.unit), Noise(SeededBits(0))
+    )
     curator.open_plan(step, 3)
     for _ in range(3):
         curator.sampled_gradient(Gradient(Logistic(), np.zeros(5), clip=1.0), step)
@@ -254,7 +255,9 @@ def test_sampled_gradients_sample_units(relation, monkeypatch):
 def test_samples_of_unknown_units_are_refused_before_anything_is_charged():
     rows = as_rows(np.eye(4), np.ones(4), weights=np.full(4, 0.5), public_size=2)
     step = SampledGaussian(5.0, 0.2, relation=Relation.ADD_REMOVE, sampling="poisson")
-    curator = Curator(rows, Account(Budget(8.0, 1e-6, "add_remove")), Noise(SeededBits(0)))
+    curator = Curator(
+        rows, Account(Budget(8.0, 1e-6, "add_remove"), unit=rows.unit), Noise(SeededBits(0))
+    )
     curator.open_plan(step, 3)
     with pytest.raises(NotSupported, match="need their units"):
         curator.sampled_gradient(Gradient(Logistic(), np.zeros(5), clip=1.0), step)
@@ -264,7 +267,9 @@ def test_samples_of_unknown_units_are_refused_before_anything_is_charged():
 def test_proofs_for_single_rows_are_refused_for_units():
     rows = grouped()
     for ask in ("release", "run"):
-        curator = Curator(rows, Account(Budget(1.0, 1e-6, "add_remove")), Noise(SeededBits(0)))
+        curator = Curator(
+            rows, Account(Budget(1.0, 1e-6, "add_remove"), unit=rows.unit), Noise(SeededBits(0))
+        )
         curator.open("gdp")
         settings = {"proven_for": Relation.ADD_REMOVE, "mechanism": Gaussian(10.0), "size": 1}
         settings |= {"sensitivity": 1.0, "magnitude": 1.0} if ask == "release" else {}
@@ -274,7 +279,9 @@ def test_proofs_for_single_rows_are_refused_for_units():
     single = as_rows(
         np.eye(3), np.ones(3), weights=RowWeights.of(np.full(3, 0.5), 3, grouped=False)
     )
-    curator = Curator(single, Account(Budget(1.0, 1e-6, "add_remove")), Noise(SeededBits(0)))
+    curator = Curator(
+        single, Account(Budget(1.0, 1e-6, "add_remove"), unit=rows.unit), Noise(SeededBits(0))
+    )
     curator.open("gdp")
     settings = {"proven_for": Relation.ADD_REMOVE, "mechanism": Gaussian(10.0), "size": 1}
     curator.run(lambda *_: np.zeros(1), **settings)
@@ -318,8 +325,8 @@ def test_a_unit_in_two_partitions_needs_weights_of_the_whole_table():
     assert rows.grouped
     assert rows.n_units == 10
     plain = as_rows(X, y, weights=whole)
-    expected = gradient_sum(plain, np.ones(4), Logistic(), 1.0)
-    found = gradient_sum(rows, np.ones(4), Logistic(), 1.0)
+    [expected] = plain.answer([Gradient(Logistic(), np.ones(4), 1.0)])
+    [found] = rows.answer([Gradient(Logistic(), np.ones(4), 1.0)])
     np.testing.assert_allclose(found.values, expected.values, rtol=1e-12)
     assert found.error == expected.error
     wrong = [

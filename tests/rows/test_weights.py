@@ -1,5 +1,6 @@
 """Weights of rows: every sum takes each row's part times its weight, once."""
 
+from dataclasses import is_dataclass
 from fractions import Fraction
 from functools import cache
 
@@ -7,13 +8,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from discreet.core import Account, Budget, Curator, Gaussian
+from discreet.core import Account, Budget, Curator, Gaussian, questions
 from discreet.core.bits import SeededBits
 from discreet.core.descents import Descent
 from discreet.core.noise import Noise
+from discreet.core.questions import Question, ScoreSquareSum
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Logistic
-from discreet.rows import as_rows, bounds
+from discreet.rows import Rows, as_rows, bounds
 from discreet.rows.counts import column_counts
 from discreet.rows.sums import gradient_sum, line_losses
 
@@ -29,6 +31,31 @@ X, Y, WEIGHTS = table(40)
 WITHOUT_BOUND = ("objective", "hessian", "hessians", "product", "diagonal")
 CASES = [(layout, None, name) for layout in LAYOUTS for name in EVERYTHING]
 CASES += [(layout, move, name) for layout in ("C", "csr") for move in MAPS for name in GENERAL]
+
+
+ELSEWHERE = {ScoreSquareSum: "squares of units' sums: tests/rows/test_scores.py"}
+
+
+def kinds(base):
+    """Return the classes of questions below a class that have fields, so can be asked."""
+    below = [kind for child in base.__subclasses__() for kind in kinds(child)]
+    asked = is_dataclass(base) and not base.__name__.startswith("_")
+    return below + [base] * asked
+
+
+def test_every_kind_of_question_is_tested_here(monkeypatch):
+    """A question whose kernel forgets the weights would protect rows where people are promised."""
+    asked, answer = set(), Rows.answer
+
+    def spied(self, questions):
+        asked.update(type(question) for question in questions)
+        return answer(self, questions)
+
+    monkeypatch.setattr(Rows, "answer", spied)
+    for ask in EVERYTHING.values():
+        ask(rows_of(X, Y, weights=WEIGHTS, public_size=30))
+    of_package = {kind for kind in kinds(Question) if kind.__module__ == questions.__name__}
+    assert asked | set(ELSEWHERE) == of_package
 
 
 def rows_of(X, y, move=None, **settings):
@@ -145,7 +172,7 @@ def test_batches_of_weighted_rows_are_refused_before_anything_is_charged():
     rows = as_rows(X, Y, weights=WEIGHTS, public_size=50)
     with pytest.raises(NotSupported, match="'agd'"):
         rows.descend(weights_of(rows), Logistic(), order=[[0]], steps=[1.0], clip=1.0)
-    account = Account(Budget(1.0, 1e-6, "replace_one"))
+    account = Account(Budget(1.0, 1e-6, "replace_one"), unit=rows.unit)
     curator = Curator(rows, account, Noise(SeededBits(0)))
     curator.open("gdp")
     assert curator.n_rows == 50

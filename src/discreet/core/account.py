@@ -347,8 +347,8 @@ class AccountPart(Unique):
         if self._filter is not None:
             raise PrivacyError("This curator's budget is already open.")
 
-    def _charge(self, mechanism: Mechanism, times: int = 1) -> None:
-        """Charge the filter, or raise and change nothing."""
+    def _charge(self, *uses: tuple[Mechanism, int]) -> None:
+        """Charge the filter for all uses of mechanisms, or raise and change nothing."""
         if self._filter is None:
             raise PrivacyError("Call curator.open(measure) before asking for private answers.")
-        self._filter.charge(mechanism, times)
+        self._filter.charge_all(uses)

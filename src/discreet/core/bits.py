@@ -21,7 +21,8 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.validate import integer, number
+from discreet.accounting.conversions import UNIT
+from discreet.validate import FloatArray, integer, number, vector
 
 Index = NDArray[np.intp]
 
@@ -137,3 +138,12 @@ def permutation(n: int, bits: Bits) -> NDArray[np.int64]:
         ranked = words[order]
         if not np.any(ranked[1:] == ranked[:-1]):
             return order
+
+
+def weighted_index(chances: FloatArray, bits: Bits) -> int:
+    """Draw an index with probability proportional to ``chances``, up to rounding."""
+    ends = np.cumsum(vector("chances", chances))
+    if ends.size < 1 or not ends[-1] > 0 or np.min(chances) < 0:
+        raise ValueError("chances must be a vector of numbers >= 0 that are not all 0.")
+    share = int(bits.words(1)[0] >> np.uint64(11)) * UNIT
+    return int(np.searchsorted(ends, share * ends[-1], side="right"))

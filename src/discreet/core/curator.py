@@ -20,10 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.budget import Relation
-from discreet.accounting.conversions import UNIT
 from discreet.accounting.subsampling import SampledGaussian
 from discreet.core.account import Account, AccountPart
-from discreet.core.bits import permutation, poisson_index
+from discreet.core.bits import permutation, poisson_index, weighted_index
 from discreet.core.descents import Descent
 from discreet.core.filters import Mechanism
 from discreet.core.mechanisms import AdditiveMechanism, Gaussian
@@ -31,7 +30,7 @@ from discreet.core.noise import Noise
 from discreet.core.questions import Answer, Gradient, NoisySum, Public, Question
 from discreet.errors import PrivacyError
 from discreet.rows.sums import Sum
-from discreet.validate import FloatArray, integer, number, positive, vector
+from discreet.validate import FloatArray, integer, number, positive
 
 Result = TypeVar("Result")
 
@@ -103,14 +102,18 @@ class Curator(AccountPart):
     @property
     def _public(self) -> Public:
         """What questions are checked against and released with."""
-        rows = self._rows
-        width = rows.n_features, rows.n_parameters, rows.row_norm
-        return Public(self.relation, self.n_rows, *width)
+        norm: float | None = self._rows.row_norm
+        return Public(self.relation, self.n_rows, self.n_features, self.n_parameters, norm)
 
     # ---- the gate
 
     def ask(self, question: Question[Answer], mechanism: Mechanism) -> Answer:
-        """Return a private answer to one question: see `ask_all`."""
+        """Return a private answer to one question.
+
+        Privacy
+        -------
+        As for `ask_all`: the mechanism is charged before the rows are read.
+        """
         answer: Answer = self.ask_all([(question, mechanism)])[0]
         return answer
 
@@ -129,8 +132,7 @@ class Curator(AccountPart):
         public = self._public
         for question, mechanism in asked:
             question.check(public, mechanism)
-        for question, mechanism in asked:
-            self._charge(mechanism, question.uses)
+        self._charge(*((mechanism, question.uses) for question, mechanism in asked))
         exact = self._rows.answer([question for question, _ in asked])
         public = self._public  # the size of a file is known once it was read
         answers = []
@@ -146,8 +148,7 @@ class Curator(AccountPart):
     def refine(self, gradient: NoisySum, *, mechanism: Gaussian) -> NoisySum:
         """Measure the same gradient again and average, weighted by precision.
 
-        Only the newest gradient can be refined (its exact sum is kept inside, so this costs no
-        pass over the rows).
+        Only the newest gradient can be refined: its exact sum is kept inside, no row is read.
 
         Privacy
         -------
@@ -159,7 +160,7 @@ class Curator(AccountPart):
         _, exact, question = self._measured
         public = self._public
         question.check(public, mechanism)
-        self._charge(mechanism)
+        self._charge((mechanism, 1))
         second = question.release(exact, mechanism, public, self._noise)
         merged = _averaged(gradient, second)
         self._measured = (merged, exact, question)
@@ -168,8 +169,7 @@ class Curator(AccountPart):
     def sampled_gradient(self, question: Gradient, mechanism: SampledGaussian) -> NoisySum:
         """Release a sum of gradients over a fresh Poisson sample of the units.
 
-        The sample is drawn with the rate that is charged. A unit is a row, unless rows share units:
-        then it is drawn with all of its rows.
+        The sample is drawn with the rate that is charged; a unit is drawn with all of its rows.
 
         Privacy
         -------
@@ -178,20 +178,13 @@ class Curator(AccountPart):
         with; so each step is what ``mechanism`` accounts for. The sample and its size stay inside.
         Proof: docs/proofs/subsampling.md.
         """
-        if not isinstance(mechanism, SampledGaussian):
-            got = type(mechanism).__name__
-            raise TypeError(f"a sampled gradient needs a SampledGaussian mechanism; got {got}.")
-        if mechanism.relation is not self.relation or mechanism.sampling != "poisson":
-            raise PrivacyError(
-                f"This question needs Poisson sampling accounted under {str(self.relation)!r}; got "
-                f"{mechanism!r}. Nothing was spent."
-            )
+        _check_sampling(mechanism, self.relation)
         noise = Gaussian(mechanism.noise_multiplier)
         # the accounting is for one unit that is in the sample, under either relation
         public = self._public._replace(relation=Relation.ADD_REMOVE)
         question.check(public, noise)
         self._rows.check_sampling()
-        self._charge(mechanism)
+        self._charge((mechanism, 1))
         rows = self._rows
         if mechanism.rate < 1:
             rows = rows.take_units(poisson_index(rows.n_units, mechanism.rate, self._noise.bits))
@@ -207,7 +200,7 @@ class Curator(AccountPart):
         pass, or for each update by one row. Proof: docs/proofs/descents.md.
         """
         descent.check(self._rows, mechanism, self.relation, self.n_rows)
-        self._charge(mechanism, descent.uses)
+        self._charge((mechanism, descent.uses))
         return descent.run(self._rows, mechanism, self._noise)
 
     def release(
@@ -234,11 +227,10 @@ class Curator(AccountPart):
         """
         sensitivity = positive("sensitivity", sensitivity)
         magnitude = positive("magnitude", magnitude)
-        self._check_proof(proven_for)
+        _check_proof(proven_for, self._rows, self.relation)
         if not isinstance(mechanism, AdditiveMechanism):
-            got = type(mechanism).__name__
-            raise TypeError(f"a release needs an AdditiveMechanism mechanism; got {got}.")
-        self._charge(mechanism)
+            raise TypeError(f"a release needs an AdditiveMechanism; got {mechanism!r}.")
+        self._charge((mechanism, 1))
         values = _checked(compute(self._rows), size)
         return mechanism.release(
             values, sensitivity=sensitivity, magnitude=magnitude, noise=self._noise
@@ -255,19 +247,16 @@ class Curator(AccountPart):
         """Run ``compute(rows, noise)`` inside, which adds its own noise, and release its result.
 
         The result is a vector of ``size`` numbers, or a tuple that starts with one and goes on
-        with what else is released (bounds, noise scales): nothing needs to leave by a variable.
-
-        For trusted methods only: the caller has proven that all of the result has the privacy of
-        ``mechanism`` under ``proven_for``, and that ``compute`` raises nothing whose text depends
-        on the rows.
+        with what else is released (bounds, noise scales). For trusted methods only: the caller has
+        proven that all of the result has the privacy of ``mechanism`` under ``proven_for``, and
+        that ``compute`` raises nothing whose text depends on the rows.
 
         Privacy
         -------
-        Cost: that of ``mechanism``. A result that is not finite or has the wrong size is withheld,
-        and what was charged stays spent.
+        As for `release`.
         """
-        self._check_proof(proven_for)
-        self._charge(mechanism)
+        _check_proof(proven_for, self._rows, self.relation)
+        self._charge((mechanism, 1))
         result = compute(self._rows, self._noise)
         _checked(result[0] if isinstance(result, tuple) else result, size)
         return result
@@ -282,15 +271,6 @@ class Curator(AccountPart):
         """
         self._account.forfeit()
         return _checked(compute(self._rows), size)
-
-    def _check_proof(self, proven_for: Relation) -> None:
-        if self._rows.grouped:
-            raise PrivacyError("The sensitivity was proven for single rows, but rows share units.")
-        if Relation(proven_for) is not self.relation:
-            raise PrivacyError(
-                f"The sensitivity was proven for {str(proven_for)!r}, but this budget is for "
-                f"{str(self.relation)!r}."
-            )
 
     # ---- other views of the rows, on the same budget
 
@@ -317,16 +297,12 @@ class Curator(AccountPart):
         return self._view(rows, integer("n_rows", n_rows, least=1, most=self.n_rows))
 
     def columns(
-        self,
-        index: NDArray[np.intp],
-        *,
-        factor: float = 1.0,
-        matrix: FloatArray | None = None,
+        self, index: NDArray[np.intp], *, factor: float = 1.0, matrix: FloatArray | None = None
     ) -> Self:
         """Return a curator for some columns of the rows, times ``factor``, on the same budget.
 
-        Rows under a map may be multiplied by a ``matrix``, too. A constant feature stays, as it is.
-        All arguments may depend on anything that is not private: public numbers, earlier answers.
+        Rows under a map may be multiplied by a ``matrix``, too. A constant feature is kept. All
+        arguments may depend on public numbers and on earlier answers.
 
         Privacy
         -------
@@ -349,10 +325,7 @@ class Curator(AccountPart):
     # ---- randomness that involves no row
 
     def generator(self) -> np.random.Generator:
-        """Return a fresh generator for randomness that no privacy rests on, such as proposals.
-
-        It is seeded from the curator's bits, so a fit with a fixed seed repeats it.
-        """
+        """Return a generator, seeded from the noise's bits, for what no privacy rests on."""
         return np.random.default_rng([int(word) for word in self._noise.bits.words(4)])
 
     def permutation(self) -> NDArray[np.int64]:
@@ -361,11 +334,30 @@ class Curator(AccountPart):
 
     def draw_index(self, chances: FloatArray) -> int:
         """Draw a random index with probability proportional to ``chances``; reads no row."""
-        ends = np.cumsum(vector("chances", chances))
-        if ends.size < 1 or not ends[-1] > 0 or np.min(chances) < 0:
-            raise ValueError("chances must be a vector of numbers >= 0 that are not all 0.")
-        share = int(self._noise.bits.words(1)[0] >> np.uint64(11)) * UNIT
-        return int(np.searchsorted(ends, share * ends[-1], side="right"))
+        return weighted_index(chances, self._noise.bits)
+
+
+def _check_sampling(mechanism: object, relation: Relation) -> None:
+    """Refuse a mechanism that is not accounted for a Poisson sample under the relation."""
+    if not isinstance(mechanism, SampledGaussian):
+        got = type(mechanism).__name__
+        raise TypeError(f"a sampled gradient needs a SampledGaussian mechanism; got {got}.")
+    if mechanism.relation is not relation or mechanism.sampling != "poisson":
+        raise PrivacyError(
+            f"This question needs Poisson sampling accounted under {str(relation)!r}; got "
+            f"{mechanism!r}. Nothing was spent."
+        )
+
+
+def _check_proof(proven_for: Relation, rows: Any, relation: Relation) -> None:
+    """Refuse a computation whose proof is for other units or another relation."""
+    if rows.grouped:
+        raise PrivacyError("The sensitivity was proven for single rows, but rows share units.")
+    if Relation(proven_for) is not relation:
+        raise PrivacyError(
+            f"The sensitivity was proven for {str(proven_for)!r}, but this budget is for "
+            f"{str(relation)!r}."
+        )
 
 
 def _averaged(first: NoisySum, second: NoisySum) -> NoisySum:

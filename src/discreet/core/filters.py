@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -96,9 +97,15 @@ class PrivacyFilter(Unique):
 
     def charge(self, mechanism: Mechanism, times: int = 1) -> None:
         """Spend the cost of ``times`` uses, or raise `BudgetExceeded` and change nothing."""
-        times = integer("times", times)
-        cost, delta = self.cost(mechanism)
-        cost, delta = times * cost, times * delta
+        self.charge_all([(mechanism, times)])
+
+    def charge_all(self, uses: Sequence[tuple[Mechanism, int]]) -> None:
+        """Spend the cost of all uses, or raise `BudgetExceeded` and change nothing."""
+        cost = delta = Fraction(0)
+        for mechanism, times in uses:
+            cost_of_one, delta_of_one = self.cost(mechanism)
+            cost += integer("times", times) * cost_of_one
+            delta += times * delta_of_one
         with self._lock:
             if self._closed:
                 raise PrivacyError("This filter was closed; nothing can be charged to it.")
@@ -106,7 +113,7 @@ class PrivacyFilter(Unique):
             if spent > self.total or spent_delta > self.total_delta:
                 raise BudgetExceeded(self._refusal(cost, delta))
             self._spent, self._spent_delta = spent, spent_delta
-            self.uses.append((mechanism, times))
+            self.uses.extend(uses)
 
     def close(self) -> bool:
         """Refuse all further charges; returns True if there never was one."""

@@ -684,8 +684,8 @@ class CandidateLosses(_SignedScores):
         shape = (self.public_losses.size, self.parent.size)
         if np.shape(self.candidates) != shape or self.public_losses.size < 1:
             raise ValueError(
-                f"candidates must have shape (m, {self.parent.size}) with one public loss each; "
-                f"got {np.shape(self.candidates)} and {self.public_losses.shape}."
+                f"candidates must have shape (m, {self.parent.size}), that of the parent, with one "
+                f"public loss each; got {np.shape(self.candidates)} and {self.public_losses.shape}."
             )
         flat = vector("candidates", np.ravel(self.candidates))
         object.__setattr__(self, "candidates", flat.reshape(shape))

@@ -7,9 +7,10 @@ and hands out curators, so that nothing outside of this package opens an account
 from __future__ import annotations
 
 from fractions import Fraction
+from numbers import Integral
 from typing import Any
 
-from sklearn.utils import check_random_state
+import numpy as np
 
 from discreet.accounting.budget import Budget
 from discreet.core.account import Account, Chargeable
@@ -24,7 +25,14 @@ def bits_of(random_state: Any) -> Bits:
     """Return random bits: of the operating system, or of a seed, which protects nobody."""
     if random_state is None:
         return SystemBits()
-    return SeededBits(int(check_random_state(random_state).randint(0, 2**31 - 1)))
+    if isinstance(random_state, Integral):
+        random_state = np.random.RandomState(int(random_state))
+    if not isinstance(random_state, np.random.RandomState):
+        raise ValueError(
+            "random_state must be None, an integer or a numpy.random.RandomState; got "
+            f"{type(random_state).__name__}."
+        )
+    return SeededBits(int(random_state.randint(0, 2**31 - 1)))
 
 
 class Session(Unique):

@@ -30,6 +30,7 @@ from discreet.exact.perturbed import (
     check_corners,
     curvature_of,
 )
+from discreet.rows import Rows
 
 __all__ = [
     "SMALLEST_BOUND",
@@ -41,6 +42,7 @@ __all__ = [
     "PermutationPasses",
     "Perturbation",
     "PerturbedMinimum",
+    "Rows",
     "check_corners",
     "check_evaluated",
     "check_optimizer",

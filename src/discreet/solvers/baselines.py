@@ -12,9 +12,8 @@ from typing import Annotated, ClassVar
 
 from discreet.core import Budget, Curator
 from discreet.errors import PrivacyLeakWarning
-from discreet.exact import mean_target, nonprivate_minimum
+from discreet.exact import Rows, mean_target, nonprivate_minimum
 from discreet.objectives import Problem
-from discreet.rows import Rows
 from discreet.solvers import base
 from discreet.validate import FloatArray, check_declared, number
 
