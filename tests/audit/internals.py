@@ -16,6 +16,7 @@ from discreet.core import (
 from discreet.core.bits import SeededBits, SystemBits
 from discreet.core.mechanisms import AdditiveMechanism
 from discreet.core.noise import Noise, from_grid, on_grid
+from discreet.core.questions import NoisySum
 from discreet.core.ranges import edges, norm_candidates
 from discreet.estimators.scoring import score_classifier, score_histogram, score_regressor
 from discreet.preparation import RowNorms, Step
@@ -28,6 +29,7 @@ __all__ = [
     "Curator",
     "LaplaceNoisyMax",
     "Noise",
+    "NoisySum",
     "PrivacyFilter",
     "RowNorms",
     "Rows",

@@ -114,7 +114,7 @@ def test_everything_that_takes_units(name):
 
 def by_row(self, rows_per_unit=1, factors=None):
     """Weights of 1: each row counts once, not each person."""
-    return RowWeights(np.ones(len(self.codes)), self.count, True, self.codes)
+    return RowWeights(np.ones(len(self.codes)), self.count, "person", True, self.codes)
 
 
 def test_weights_by_row_are_refuted(monkeypatch):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from discreet.accounting.budget import Relation
 from discreet.core.mechanisms import AdditiveMechanism, Gaussian, Laplace
 from discreet.core.noise import Noise
 from discreet.core.questions import NoisySum, Public, Question
+from discreet.rows.scored import ScoredRows
 from discreet.rows.sums import Sum
 from discreet.validate import FloatArray, check_fields, integer, number, vector
 
@@ -66,10 +67,9 @@ class CorrectCount(TotalQuestion):
         """Return a bound that does not depend on the table."""
         return LARGEST_COUNT
 
-    def on(self, rows: Any) -> Sum:
+    def on(self, rows: ScoredRows) -> Sum:  # type: ignore[override]
         """Return the exact count."""
-        exact: Sum = rows.correct_weight()
-        return exact
+        return rows.correct_weight()
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,10 +100,9 @@ class CellCounts(TotalQuestion):
         """Return the L1 sensitivity: one cell changes by 1, or two cells if a unit is replaced."""
         return float(relation.rows_changed)
 
-    def on(self, rows: Any) -> Sum:
+    def on(self, rows: ScoredRows) -> Sum:  # type: ignore[override]
         """Return the exact counts."""
-        exact: Sum = rows.weight_of_cells(self.n_classes, self.edges)
-        return exact
+        return rows.weight_of_cells(self.n_classes, self.edges)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +127,6 @@ class ErrorSums(TotalQuestion):
         """Return the L1 sensitivity of both sums together."""
         return 2.0
 
-    def on(self, rows: Any) -> Sum:
+    def on(self, rows: ScoredRows) -> Sum:  # type: ignore[override]
         """Return the exact sums."""
-        exact: Sum = rows.error_sums(self.low, self.high)
-        return exact
+        return rows.error_sums(self.low, self.high)

@@ -14,7 +14,7 @@ from .transcript import Transcript, WatchedState, describe, watching
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyLeakWarning")
 
-WATCHED = [(Curator, "gradient"), (Noise, "gaussian"), (PrivacyFilter, "charge")]
+WATCHED = [(Curator, "ask"), (Noise, "gaussian"), (PrivacyFilter, "charge_all")]
 
 
 def test_watching_is_undone_even_after_an_error():
@@ -56,7 +56,7 @@ def test_watching_does_not_change_a_fit():
 def test_questions_charges_and_draws_are_in_order():
     steps = record(logistic("gd"), TABLE).transcript.steps
     start = next(k for k, step in enumerate(steps) if step.startswith("asks"))
-    assert steps[start + 1].startswith("charges (Gaussian")
+    assert steps[start + 1].startswith("charges (((Gaussian(")
     assert steps[start + 2].startswith("draws gaussian")
 
 
@@ -67,7 +67,7 @@ def test_a_replayed_fit_gets_the_answers_of_the_first():
     assert [name for name, _ in second.transcript.answers] == [
         name for name, _ in first.transcript.answers
     ]
-    assert {"gradient", "refine", "choose_step"} <= first.transcript.questions
+    assert {"Gradient", "refine", "LineLosses"} <= first.transcript.questions
 
 
 def test_descriptions_tell_values_apart():

@@ -29,6 +29,7 @@ from tests.audit.internals import (
     AdditiveMechanism,
     Curator,
     Noise,
+    NoisySum,
     PrivacyFilter,
     SeededBits,
     SystemBits,
@@ -42,15 +43,9 @@ MOST_WORDS = 2**18
 ANSWERLESS = {"open", "open_plan", "open_reserved", "sample", "columns"}
 """Methods of a curator that are not questions."""
 
-SUMS = {
-    *("gradient", "sampled_gradient", "release", "row_sum", "outer_sum", "square_sum"),
-    *("target_sum", "class_counts", "xy_moment_sum", "exponent_counts"),
-}
-"""Questions whose answer is a noisy sum on a grid."""
-
 CHOICES = {
-    *("choose_step", "choose_corner", "choose_candidate", "median_norm", "column_bounds"),
-    *("generator", "permutation", "draw_index"),
+    *("LineLosses", "CornerGradient", "CandidateLosses", "MedianNorm", "MedianSlope"),
+    *("ColumnBounds", "generator", "permutation", "draw_index"),
 }
 """Questions with few possible answers, so that two fits may get the same."""
 
@@ -149,13 +144,18 @@ def describe(value: Any) -> str:
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
+def _name_of(door: str, args: tuple[Any, ...]) -> str:
+    """Return the kind of question that `Curator.ask` is given, or the name of another door."""
+    return type(args[0]).__name__ if door == "ask" else door
+
+
 def _ask(
     transcript: Transcript, ask: Callable[..., Any], curator: Any, args: Any, options: Any
 ) -> Any:
     """Record a question to the curator; nested questions are part of it."""
     if transcript._depth:
         return ask(curator, *args, **options)
-    name = ask.__name__
+    name = _name_of(ask.__name__, args)
     transcript.note("asks", name, describe(args), describe(options))
     transcript.questions.add(name)
     drawn = len(transcript.grids)
@@ -167,7 +167,7 @@ def _ask(
         raise
     finally:
         transcript._depth -= 1
-    if name in SUMS:
+    if name == "release" or (isinstance(answer, NoisySum) and name != "refine"):
         values = np.asarray(getattr(answer, "values", answer), dtype=np.float64)
         grid = transcript.grids[-1] if len(transcript.grids) > drawn else None
         transcript.releases.append(Release(name, values.copy(), grid))
@@ -197,7 +197,8 @@ def _charge(
     transcript: Transcript, charge: Callable[..., Any], owner: Any, args: Any, options: Any
 ) -> Any:
     """Record a charge to a filter, or the opening of one."""
-    transcript.note(charge.__name__.replace("_", " ") + "s", describe(args), describe(options))
+    name = charge.__name__.removesuffix("_all").replace("_", " ")
+    transcript.note(f"{name}s", describe(args), describe(options))
     return charge(owner, *args, **options)
 
 
@@ -228,7 +229,7 @@ def _spies() -> Iterator[tuple[type, str, Spy]]:
     for name in ("gaussian", "laplace", "exponential", "gumbel", "l2_norm", "select"):
         yield Noise, name, _draw
     for owner, name in (
-        (PrivacyFilter, "charge"),
+        (PrivacyFilter, "charge_all"),
         (Account, "open"),
         (Account, "open_plan"),
         (Account, "open_reserved"),

@@ -25,7 +25,7 @@ COPIES = 500
 class _Free:
     """A filter that lets everything pass."""
 
-    def charge(self, mechanism, times=1):
+    def charge_all(self, uses):
         """Nothing is written down."""
 
 
