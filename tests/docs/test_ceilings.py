@@ -13,7 +13,6 @@ KNOWN = {
     "cli/audit.py: audit",
     "cli/fit.py: fit",
     "cli/schema.py: draft",
-    "core/curator.py: Curator.descend",
     "estimators/auto.py: _classification",
     "estimators/auto.py: choose",
     "estimators/base.py: PrivateLinearModel._fit_models",

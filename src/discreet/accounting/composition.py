@@ -2,7 +2,7 @@
 
 The preparation runs first, in zCDP, Gaussian DP or pure privacy; the models run on what it made of
 the rows, in a measure of their solver's choice. `divide` fixes what each may spend before anything
-is looked at, so that both together keep the budget. In one measure that is a sum. Models that have
+is read, so that both together keep the budget. In one measure that is a sum. Models that have
 a bound on δ at every ε are composed with the Gaussians before them by that bound. Where nothing is
 known of the models but an (ε', δ'), their worst case is composed with a Gaussian, exactly.
 

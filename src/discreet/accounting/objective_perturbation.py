@@ -120,8 +120,10 @@ def noise_ratio(
 
     # The longest corners alone: no ratio above this one can do.
     part = max(delta / corners ** min(changed * releases, 100), 1e-300)
-    room = conversions.mu_from_epsilon(left, part) ** 2 - float(before) - releases * output_mu**2
-    high = math.sqrt(max(room, 0.0) / releases) / changed
+    left_square = (
+        conversions.mu_from_epsilon(left, part) ** 2 - float(before) - releases * output_mu**2
+    )
+    high = math.sqrt(max(left_square, 0.0) / releases) / changed
     if not high > 0 or spent(SMALLEST_PART * high) > delta:
         return 0.0
     if spent(high) <= delta:

@@ -210,10 +210,10 @@ def _single_rows(
         return own + (s + s**2) * before / 2
 
     def contour(way: int) -> tuple[Any, Any]:
-        far = 1 / deviation
-        while power(line + 1j * far, way).real > power(line + 0j, way).real - 34:
-            far *= 1.3
-        u = np.linspace(0.0, far, 8001)
+        height = 1 / deviation
+        while power(line + 1j * height, way).real > power(line + 0j, way).real - 34:
+            height *= 1.3
+        u = np.linspace(0.0, height, 8001)
         s = line + 1j * u
         parts = [power(piece, way) for piece in np.array_split(s, max(1, len(s) // 500))]
         return s, np.concatenate(parts) - np.log(s * (s + 1))

@@ -28,7 +28,7 @@ MOST_LEARNING = 400_000  # runs per table that select a statistic and an event
 MOST_TRAINING = 20_000  # runs per table that train the learned statistic
 CHUNK = 50_000  # runs per table that are in memory at a time
 CURVE_POINTS = 120  # thresholds of a ROC curve
-FAR = 1e140  # replaces infinity, and twice that a NaN, which attackers see; squares are finite
+LARGEST_NUMBER = 1e140  # in place of infinity, and twice that of a NaN; its square is finite
 MOST_NUMBERS = 40  # outputs with more numbers get no product features
 
 
@@ -153,7 +153,12 @@ class _Draws:
         self._done += count
         if self._progress is not None:
             self._progress(self._done, self._total)
-        return np.nan_to_num(outputs.reshape(count, -1), nan=2 * FAR, posinf=FAR, neginf=-FAR)
+        return np.nan_to_num(
+            outputs.reshape(count, -1),
+            nan=2 * LARGEST_NUMBER,
+            posinf=LARGEST_NUMBER,
+            neginf=-LARGEST_NUMBER,
+        )
 
 
 class _Choice(NamedTuple):

@@ -15,7 +15,7 @@ from joblib import Parallel, delayed
 from sklearn.base import RegressorMixin
 
 from discreet.audit.attack import Attack, Statistic, run
-from discreet.audit.pairs import OWN, Pair, own, two_steps, worst_cases, worst_people
+from discreet.audit.pairs import OWN, Pair, group_of_two, own, worst_cases, worst_people
 from discreet.audit.recipes import LONG, PEOPLE, RECIPES, Recipe, pipelines
 from discreet.audit.result import Audit
 from discreet.audit.trials import WAYS, Setting, Way, compares_rows, fastest_way, fits
@@ -193,8 +193,8 @@ def attacks(
     for kind in [Relation(relation)] if relation else list(Relation):
         budget = Budget(epsilon, delta, kind)
         if isinstance(subject, Solver):
-            usual = RECIPES.get(subject.name, (Recipe(subject),))[0]
-            recipe = replace(usual, solver=subject, way=None)
+            default = RECIPES.get(subject.name, (Recipe(subject),))[0]
+            recipe = replace(default, solver=subject, way=None)
             found += _on_solver(subject.name, recipe, budget, jobs, seed)
             continue
         if subject not in subjects():
@@ -246,7 +246,7 @@ def attacks_on_estimator(
         apart = "two people apart" if people else "two rows apart"
         relation = Relation.REPLACE_ONE
         label = f"{label} ({apart})"
-        epsilon, delta = two_steps(epsilon, delta)
+        epsilon, delta = group_of_two(epsilon, delta)
     found = []
     for pair in given or _built_in_pairs(estimator, relation, people=people):
         seeds = None if seed is None else count(seed)
@@ -321,8 +321,8 @@ def _on_solver(
         iterations = getattr(recipe.solver, "iterations", None)
         if recipe.way == "side by side" and shared and iterations is not None:
             method: Any = recipe.solver
-            few = replace(method, iterations=min(2, iterations))  # these fits are run one by one
-            setting = replace(setting, solver=few)
+            short = replace(method, iterations=min(2, iterations))  # these fits are run one by one
+            setting = replace(setting, solver=short)
         try:
             spends = setting.plan().spends
         except (NotSupported, PrivacyError):

@@ -20,7 +20,7 @@ from sklearn.base import clone, is_regressor
 
 from discreet.audit import statistics as stats
 from discreet.audit.attack import CURVE_POINTS, epsilon_of_gaussian
-from discreet.audit.pairs import two_steps
+from discreet.audit.pairs import group_of_two
 from discreet.audit.result import Audit, CurvePoint, roc_curve
 from discreet.audit.trials import compares_rows
 from discreet.core import Relation
@@ -129,7 +129,7 @@ def audit_one_run(
     """
     epsilon, delta, relation = _promise(estimator, epsilon, delta, relation)
     if relation == "add_remove" and compares_rows(estimator):
-        epsilon, delta = two_steps(epsilon, delta)
+        epsilon, delta = group_of_two(epsilon, delta)
     number("confidence", confidence, least=0.5, below=1.0)
     canaries = integer("canaries", canaries, least=10)
     begun = time.perf_counter()

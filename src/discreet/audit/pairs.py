@@ -137,7 +137,7 @@ def worst_cases(
     feature = np.eye(n_features)[0]
     nothing = np.zeros(n_features)
     right = norm * feature
-    far = BEYOND * norm * feature
+    beyond = BEYOND * norm * feature
     constant = np.append(nothing, 1.0)
     both = np.append(right, 1.0) / np.hypot(norm, 1.0)
     alone = np.zeros((n_units, n_features))
@@ -164,7 +164,7 @@ def worst_cases(
     pairs = [
         make("one row alone", alone, right, feature),
         make("one row orthogonal to the others", crowd, right, feature),
-        make("one row far beyond the norm bound", crowd, far, feature),
+        make("one row far beyond the norm bound", crowd, beyond, feature),
     ]
     if n_features == 1:
         del pairs[1]
@@ -188,7 +188,7 @@ def worst_people(
 ) -> list[Pair]:
     """Return all built-in pairs that differ in one person with several rows, the strongest first.
 
-    The person has 40, 5 or 1 rows: all alike, opposing each other, or orthogonal to each other;
+    The person has 40, 5 or 1 rows: all equal, opposing each other, or orthogonal to each other;
     everybody else has one row of zeros. In the other table the person is missing; or has a row of
     zeros, if ``same_height``; or, if replaced, as many rows of the opposite sign, or a single one.
     """
@@ -215,14 +215,14 @@ def worst_people(
     pairs = []
     for size in PERSON_ROWS:
         who = f"a person of {size} row{'s' * (size > 1)}"
-        alike = np.tile(axes[0], (size, 1))
+        equal = np.tile(axes[0], (size, 1))
         nobody = np.zeros((int(same_height), n_features))
-        pairs.append(make(f"{who}, all alike", alike, -alike if replaced else nobody))
+        pairs.append(make(f"{who}, all equal", equal, -equal if replaced else nobody))
         if size == 1:
             continue
         if replaced:
-            pairs.append(make(f"{who}, for one of a single row", alike, -alike[:1]))
-        opposing = alike * np.where(np.arange(size) % 2 == 0, 1.0, -1.0)[:, None]
+            pairs.append(make(f"{who}, for one of a single row", equal, -equal[:1]))
+        opposing = equal * np.where(np.arange(size) % 2 == 0, 1.0, -1.0)[:, None]
         pairs.append(make(f"{who}, opposing", opposing, -opposing if replaced else nobody))
         if n_features > 1:
             around = axes[np.arange(size) % n_features]
@@ -230,6 +230,6 @@ def worst_people(
     return pairs
 
 
-def two_steps(epsilon: float, delta: float) -> tuple[float, float]:
+def group_of_two(epsilon: float, delta: float) -> tuple[float, float]:
     """Return the guarantee for tables two steps apart that (ε, δ) for neighbours implies."""
     return 2 * epsilon, delta * (1 + math.exp(epsilon))

@@ -13,7 +13,7 @@ from typing import Any
 
 from discreet.audit.statistics import SEEN, SHARP, trials_needed
 from discreet.card import writers
-from discreet.card.descriptions import Table
+from discreet.card.descriptions import TextTable
 from discreet.page import note, table
 
 
@@ -163,8 +163,8 @@ def row(audit: Audit) -> tuple[str, ...]:
     )
 
 
-def _table(audits: Sequence[Audit]) -> Table:
-    return Table(HEADINGS, tuple(map(row, audits)), NUMERIC)
+def _table(audits: Sequence[Audit]) -> TextTable:
+    return TextTable(HEADINGS, tuple(map(row, audits)), NUMERIC)
 
 
 def text(audits: Sequence[Audit]) -> str:

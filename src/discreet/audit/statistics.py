@@ -346,11 +346,11 @@ def _accuracy(mu: float, shares: FloatArray) -> FloatArray:
 
     Half of the guesses are the highest scores, half the lowest, which is symmetric.
     """
-    far = ndtri(shares / 4) - 1.0  # brackets the threshold t with P[score > t] = share/2
+    lowest = ndtri(shares / 4) - 1.0  # brackets the threshold t with P[score > t] = share/2
     low, _ = _bisected(
         lambda t: 0.5 * (ndtr(mu - t) + ndtr(-t)) <= shares / 2,
-        np.minimum(far, -1.0),
-        np.maximum(-far, 1.0) + mu,
+        np.minimum(lowest, -1.0),
+        np.maximum(-lowest, 1.0) + mu,
     )
     hits: FloatArray = ndtr(mu - low)
     misses: FloatArray = ndtr(-low)

@@ -158,10 +158,10 @@ def one_result(setting: Setting, world: int, count: int) -> FloatArray:
     weights = setting.solver.solve(problem, curator, plan).weights
     if curator.exact is None or np.shape(weights) != (count, problem.n_parameters):
         raise NotSeparable("The solver does not hand out one release as it is.")
-    again = setting.curator(_Released, rows, SeededBits(0), plan)
-    again.exact = curator.exact
-    again.noisy = curator.noisy[-1]
-    alone = setting.solver.solve(problem, again, plan)
+    replayed = setting.curator(_Released, rows, SeededBits(0), plan)
+    replayed.exact = curator.exact
+    replayed.noisy = curator.noisy[-1]
+    alone = setting.solver.solve(problem, replayed, plan)
     _same("the weights", alone.weights, weights[-1])
     return np.asarray(weights, dtype=np.float64)
 
@@ -348,7 +348,7 @@ class _Released(_ReleaseOnly):
     noisy: FloatArray
 
     def release(self, compute: Any, **details: Any) -> FloatArray:
-        """Return the given noisy release if the computation gives the given result again."""
+        """Return the given noisy release if the computation gives the given result once more."""
 
         def checked(rows: Rows) -> FloatArray:
             found: FloatArray = compute(rows)

@@ -29,7 +29,7 @@ class Bullets:
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """A table of texts; ``numeric`` lists the columns that are aligned right."""
 
     header: tuple[str, ...]
@@ -37,7 +37,7 @@ class Table:
     numeric: tuple[int, ...] = ()
 
 
-Block = Paragraph | Bullets | Table
+Content = Paragraph | Bullets | TextTable
 
 
 def summarise_uses(uses: Iterable[Any]) -> tuple[tuple[str, str, str], ...]:
@@ -79,7 +79,7 @@ def last_step(model: Any) -> Any:
     return last_step(steps[-1][1]) if steps else model
 
 
-def describe_model(model: Any) -> Table:
+def describe_model(model: Any) -> TextTable:
     """Describe a fitted model by its kind and settings; no weight is shown."""
     estimator = last_step(model)
     rows = [("Kind", type(estimator).__name__)]
@@ -103,7 +103,7 @@ def describe_model(model: Any) -> Table:
         if name == "preparation":
             value = "; ".join(_component(step) for step in value) or "none"
         rows.append((name.replace("_", " "), shown(value, 200)))
-    return Table(("", ""), tuple((key, shown(value)) for key, value in rows))
+    return TextTable(("", ""), tuple((key, shown(value)) for key, value in rows))
 
 
 def _component(component: Any) -> str:
@@ -171,7 +171,7 @@ def shown(text: object, most: int = 300) -> str:
     """Return external text in a displayable form: one line, printable, at most ``most`` characters.
 
     Column names and labels come from files. An escape sequence or a change of writing direction in
-    one of them could make a card look as if it said something else.
+    one of them could make a card appear to say something else.
     """
     line = str(text)[: most + 1].translate(str.maketrans("\n\r\t", "   "))
     escaped = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from discreet.card.contents import Card
-from discreet.card.descriptions import Block, Bullets, Paragraph, Table, shown
+from discreet.card.descriptions import Bullets, Content, Paragraph, TextTable, shown
 from discreet.card.sections import LARGE_EPSILON, Section
 from discreet.errors import NotSupported
 from discreet.statement import neighbours
@@ -27,7 +27,7 @@ OPEN = "FILL IN"  # start of a required field that nobody has answered
 
 
 @dataclass(frozen=True)
-class Question:
+class OwnerQuestion:
     """A field that only the owner can fill in; ``choices`` lists the texts that it may hold."""
 
     text: str
@@ -35,19 +35,21 @@ class Question:
     required: bool = False
 
 
-QUESTIONS: dict[str, Question] = {  # by the names in the registry's schema
-    "name": Question("name of the data product", required=True),
-    "data_curators": Question("who publishes it", required=True),
-    "intended_use": Question("what it is for", required=True),
-    "description": Question("what it is, in a sentence or two", required=True),
-    "data_product_region": Question("region the data describe, or whose laws apply", required=True),
-    "data_product_sector": Question("sector", SECTORS),
-    "publication_date": Question("date of publication, YYYY-MM-DD", required=True),
-    "data_source_type": Question("whether new data come in over time", ("Static", "Dynamic")),
-    "actors": Question("who may see the model or the rows, and who is trusted with what"),
-    "justification": Question("why ε, the unit and the columns were chosen as they were"),
-    "sources": Question("links to documents about it"),
-    "registry_authors": Question("who wrote this record", required=True),
+QUESTIONS: dict[str, OwnerQuestion] = {  # by the names in the registry's schema
+    "name": OwnerQuestion("name of the data product", required=True),
+    "data_curators": OwnerQuestion("who publishes it", required=True),
+    "intended_use": OwnerQuestion("what it is for", required=True),
+    "description": OwnerQuestion("what it is, in a sentence or two", required=True),
+    "data_product_region": OwnerQuestion(
+        "region the data describe, or whose laws apply", required=True
+    ),
+    "data_product_sector": OwnerQuestion("sector", SECTORS),
+    "publication_date": OwnerQuestion("date of publication, YYYY-MM-DD", required=True),
+    "data_source_type": OwnerQuestion("whether new data come in over time", ("Static", "Dynamic")),
+    "actors": OwnerQuestion("who may see the model or the rows, and who is trusted with what"),
+    "justification": OwnerQuestion("why ε, the unit and the columns were chosen as they were"),
+    "sources": OwnerQuestion("links to documents about it"),
+    "registry_authors": OwnerQuestion("who wrote this record", required=True),
 }
 
 
@@ -163,13 +165,13 @@ def _some(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: values[name] for name in names if name in values}
 
 
-def _blocks(card: Card, name: str) -> tuple[Block, ...]:
+def _blocks(card: Card, name: str) -> tuple[Content, ...]:
     return next((section.blocks for section in card.sections if section.name == name), ())
 
 
 def _table(card: Card, name: str) -> dict[str, str]:
     """Return the first table of a section as a mapping from its first to its second column."""
-    tables = [block for block in _blocks(card, name) if isinstance(block, Table)]
+    tables = [block for block in _blocks(card, name) if isinstance(block, TextTable)]
     return {row[0]: row[1] for row in tables[0].rows} if tables else {}
 
 
@@ -232,7 +234,7 @@ def assessment(card: Card) -> Card:
     blocks: list[Section] = []
     found: list[str] = []
     for level, (heading, points) in levels.items():
-        table = Table(("Point", "Status", "Evidence"), tuple(points))
+        table = TextTable(("Point", "Status", "Evidence"), tuple(points))
         found += [status for _, status, _ in table.rows]
         blocks.append(Section(f"nist-{level}", heading, (table,)))
     counts = ", ".join(f"{found.count(status)} {status}" for status in (MET, NOT_MET, OUTSIDE))
@@ -291,7 +293,9 @@ def _algorithms(card: Card) -> Points:
         " ".join(leaky) if leaky else f"{text} Only the owner knows whether they are truly public."
     )
     yield "Nothing was taken from the rows for free", status, text
-    text = "Settings that were chosen by looking at these rows count too: tune, or a ledger."
+    text = (
+        "Settings that were chosen by results on these rows are releases, too: tune, or a ledger."
+    )
     yield "Tuning is accounted for", OUTSIDE, text
     text = "discreet evaluate --epsilon measures accuracy, AUC and calibration with noise."
     yield "Utility was measured", OUTSIDE, text

@@ -9,7 +9,7 @@ from html import escape
 from importlib.resources import files
 
 from discreet.card.contents import Card
-from discreet.card.descriptions import Block, Bullets, Paragraph, Table
+from discreet.card.descriptions import Bullets, Content, Paragraph, TextTable
 from discreet.card.risk import percent
 from discreet.page import document
 
@@ -29,7 +29,7 @@ def text(card: Card) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _text_block(block: Block) -> list[str]:
+def _text_block(block: Content) -> list[str]:
     if isinstance(block, Paragraph):
         return _wrapped(block.text, "", "")
     if isinstance(block, Bullets):
@@ -44,7 +44,7 @@ def _wrapped(words: str, first: str, rest: str) -> list[str]:
     return lines or [first.rstrip()]
 
 
-def columns(table: Table, width: int = _WIDTH) -> list[str]:
+def columns(table: TextTable, width: int = _WIDTH) -> list[str]:
     """Write columns side by side; the widest one is wrapped into the remaining width."""
     rows = [table.header, *table.rows] if any(table.header) else list(table.rows)
     widths = [max(len(row[j]) for row in rows) for j in range(len(table.header))]
@@ -78,7 +78,7 @@ def markdown(card: Card) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _markdown_block(block: Block) -> list[str]:
+def _markdown_block(block: Content) -> list[str]:
     if isinstance(block, Paragraph):
         return [_inert(block.text)]
     if isinstance(block, Bullets):
@@ -86,7 +86,7 @@ def _markdown_block(block: Block) -> list[str]:
     return markdown_table(block)
 
 
-def markdown_table(table: Table) -> list[str]:
+def markdown_table(table: TextTable) -> list[str]:
     """Return the lines of a table as Markdown."""
     rule = ["---:" if j in table.numeric else "---" for j in range(len(table.header))]
     rows = [table.header, rule, *([_inert(cell) for cell in row] for row in table.rows)]

@@ -288,7 +288,7 @@ def plan_for(
 
 def _model_plan(target: str, given: Sequence[str], jobs: int) -> Plan:
     from discreet.audit.cases import attacks, subjects
-    from discreet.audit.pairs import two_steps
+    from discreet.audit.pairs import group_of_two
     from discreet.solvers import names
     from discreet.tables.columns import nearest
 
@@ -319,7 +319,7 @@ def _model_plan(target: str, given: Sequence[str], jobs: int) -> Plan:
     for attack in found:
         epsilon, delta = promise.epsilon, promise.delta
         if attack.relation != promise.relation:  # one row removed and one added
-            epsilon, delta = two_steps(epsilon, delta)
+            epsilon, delta = group_of_two(epsilon, delta)
         subject = attack.subject.replace(type(small).__name__, path.name, 1)
         aimed.append(replace(attack, subject=subject, epsilon=epsilon, delta=delta))
     if any(attack.relation != promise.relation for attack in found):

@@ -7,19 +7,19 @@ Solvers hold settings and plans, and pass these computations to `Curator.run`, `
 for baselines, `Curator.reveal`.
 """
 
-from discreet.exact.descents import (
-    GradientDescent,
-    PermutationPasses,
-    check_evaluated,
-    check_step,
-    smoothness_of,
-)
 from discreet.exact.minimise import (
     MeanObjective,
     Optimizer,
     check_optimizer,
     mean_target,
     nonprivate_minimum,
+)
+from discreet.exact.output_perturbation import (
+    GradientDescent,
+    PermutationPasses,
+    check_evaluated,
+    check_step,
+    smoothness_of,
 )
 from discreet.exact.perturbed import (
     SMALLEST_BOUND,

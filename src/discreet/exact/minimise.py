@@ -2,7 +2,7 @@
 
 Untrusted: nothing here is part of a privacy proof. A perturbed minimum is released only if
 `discreet.exact.certificate.certify` accepts the point, whoever proposed it. So any optimiser may
-look for it: by default SciPy's L-BFGS and then Newton steps, because a quasi-Newton method alone
+search for it: by default SciPy's L-BFGS and then Newton steps, because a quasi-Newton method alone
 does not reach gradients near rounding error; or the caller's own (`Optimizer`). If these fail,
 losses with wider quadratic parts, and accelerated gradient descent, which converges for every
 table. A caller's optimiser that fails is replaced in the same way and silently: an error or a
@@ -36,7 +36,7 @@ SCIPY_METHODS = (
 LARGEST_MATRIX = 2000
 """Up to this many weights the Hessian is formed and factored; beyond, conjugate gradients."""
 
-FIRST_STEPS = 50  # of L-BFGS, which looks for a point from which Newton's method converges
+FIRST_STEPS = 50  # of L-BFGS, which searches for a point from which Newton's method converges
 NEWTON_STEPS = 100  # most steps of Newton's method
 CONJUGATE_STEPS = 500  # most steps of conjugate gradients within a Newton step
 HALVINGS = 40  # of a Newton step at most, until it reduces the objective
@@ -118,7 +118,7 @@ def check_optimizer(name: str, value: Any) -> Optimizer:
 def minimise(
     objective: PerturbedObjective, bound: float, optimizer: Optimizer | None = None
 ) -> Point | None:
-    """Look for a point at which the exact gradient's norm is at most ``bound``, fixed in advance.
+    """Search for a point at which the exact gradient's norm is at most ``bound``, fixed in advance.
 
     If the certificate does not hold at the optimiser's point, Newton steps start from it, and if it
     is of no use or the optimiser raises an error, from zero. Returns None if no point was found,

@@ -3,7 +3,7 @@
 Both minimise Σℓ(w) + (λ/2)‖w‖² + b·w. No computer finds the exact minimum for a real vector b, so
 the proof is about this: b is rounded to a grid and the point that is found has a gradient of norm
 at most τ, certified; so it is within τ/λ of the exact minimum for the real b, and noise that hides
-2τ/λ is added to it. Any optimiser may look for the point (`discreet.exact.minimise`); the
+2τ/λ is added to it. Any optimiser may search for the point (`discreet.exact.minimise`); the
 certificate decides (`discreet.exact.certificate`). Proof: docs/proofs/objective_perturbation.md.
 
 With Gaussian noise such a release has a profile, a bound on its δ at every ε, which composes with
@@ -326,8 +326,8 @@ class PerturbedMinimum:
             )
         if perturbation.output is None:
             return point.weights
-        far = self.weight_bound + self.gradient_bound / perturbation.ridge
-        if not float(np.linalg.norm(point.weights)) <= 2 * far:  # b beyond its bound
+        longest = self.weight_bound + self.gradient_bound / perturbation.ridge
+        if not float(np.linalg.norm(point.weights)) <= 2 * longest:  # b beyond its bound
             raise PrivacyError("The noise was larger than floating point allows; try again.")
         noisy, _ = perturbation.output.release(
             point.weights, sensitivity=self.sensitivity, magnitude=self.magnitude, noise=noise

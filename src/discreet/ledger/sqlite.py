@@ -45,14 +45,14 @@ _PROBLEMS = {
 }
 
 
-_ROOM = 2**20  # bytes: with less left, a failure to write is one of a full disk
+_SMALLEST_SPACE = 2**20  # bytes: with less left, a failure to write is one of a full disk
 
 
 def _translated(name: str, error: sqlite3.Error, folder: Path | None = None) -> LedgerError:
     extended = getattr(error, "sqlite_errorcode", 0)
     code = extended & 0xFF
     if code == sqlite3.SQLITE_IOERR and folder is not None:
-        full = shutil.disk_usage(folder).free < _ROOM
+        full = shutil.disk_usage(folder).free < _SMALLEST_SPACE
         if full or extended == sqlite3.SQLITE_IOERR_SHMSIZE:  # no room for the index of the log
             code = sqlite3.SQLITE_FULL
     if code == sqlite3.SQLITE_ERROR and "no such table" in str(error):

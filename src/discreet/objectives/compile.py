@@ -47,7 +47,7 @@ def kernel(function: Callable[..., Any]) -> Any:
         compiled: Any = njit(function, cache=True, **OPTIONS)
     except RuntimeError:  # numba found no folder that it can write its cache to
         return njit(function, **OPTIONS)
-    # Compiled code holds constants and kernels of other files, but numba only looks at the file of
+    # Compiled code holds constants and kernels of other files, but numba only checks the file of
     # the function: it would load code from before a change elsewhere.
     with contextlib.suppress(AttributeError):  # of numba's, not public
         compiled._cache._cache_file._source_stamp = _sources()

@@ -50,8 +50,8 @@ def _excess(quantile: float) -> float:
     high = 10.0
     for _ in range(60):
         middle = 0.5 * (low + high)
-        few = _NORMAL.cdf(at + middle) - _NORMAL.cdf(at - middle) < 0.5
-        low, high = (middle, high) if few else (low, middle)
+        narrow = _NORMAL.cdf(at + middle) - _NORMAL.cdf(at - middle) < 0.5
+        low, high = (middle, high) if narrow else (low, middle)
     window = WINDOW * low / _NORMAL.inv_cdf(0.75)
     share = _NORMAL.cdf(at + window) - _NORMAL.cdf(at - window)
     return share / (2.0 * window * _NORMAL.pdf(at))

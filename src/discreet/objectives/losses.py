@@ -49,8 +49,9 @@ class Local(NamedTuple):
     """Shape of a loss around the best constant, for targets of a known mean and deviation.
 
     ``margin`` is that constant, ``scale`` the change of the margin per unit of the target,
-    ``slope`` the usual size of φ' and ``curvature`` the usual φ''. ``convexity`` is what a constant
-    loses for each unit of the variance of margins: 1/2 where targets are exponentials of them.
+    ``slope`` the typical size of φ' and ``curvature`` the typical φ''. ``convexity`` is what a
+    constant loses for each unit of the variance of margins: 1/2 where targets are exponentials of
+    them.
     """
 
     margin: float
@@ -472,7 +473,7 @@ class Softmax(Loss):
 
     @property
     def hessian_rank(self) -> int:
-        """K − 1: moving all margins alike changes nothing."""
+        """K − 1: adding one number to all margins changes nothing."""
         return self.n_classes - 1
 
     @property

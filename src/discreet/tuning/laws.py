@@ -141,7 +141,7 @@ LAWS: dict[str, Callable[[float], Law]] = {  # by name, each constructed from it
 
 def law_of(name: str, mean: float) -> Law:
     """Return the distribution of this name and mean."""
-    remedy = "About the number of settings is usual; a single run needs no tuning."
+    remedy = "About the number of settings is typical; a single run needs no tuning."
     mean = validate.number("expected_runs", mean, least=_FEWEST, most=_MOST, remedy=remedy)
     return LAWS[validate.choice("law", name, LAWS)](mean)
 

@@ -134,8 +134,10 @@ class RunBudget:
     def __post_init__(self) -> None:
         """Check that all runs together keep the budget."""
         epsilon = self.law.epsilon(self.rho, self.budget.delta)
-        score = float(self.score_budget.total("zcdp", "published"))
-        shared = self.rho_fit + max(score, self.score.loss.rho) <= self.rho
+        shared = self.rho_fit + self.score.loss.rho <= self.rho
+        if shared:  # so does the filter of the score
+            total = float(self.score_budget.total("zcdp", "published"))
+            shared = self.score.loss.rho <= total <= self.rho - self.rho_fit
         if not (epsilon <= self.budget.epsilon and shared):
             raise PrivacyError(
                 f"runs of ρ = {self.rho:g} each cost ε = {epsilon:g}; the budget is "

@@ -134,7 +134,7 @@ def compose(pair: DominatingPair, count: int, delta: float) -> DeltaCurve | None
 
 
 def _transform(
-    step: DiscreteLoss, count: int, theta: float, first: int, size: int, middle: float
+    step: LossDistribution, count: int, theta: float, first: int, size: int, middle: float
 ) -> DeltaCurve:
     interval = step.interval
     losses = step.losses
@@ -171,7 +171,7 @@ def _transform(
         differences = masses - reduced * np.exp(points - middle)
         gaps = np.maximum(differences, 0.0) + 4 * size * UNIT * masses
         deltas = np.exp(np.log(gaps) + log_scale + slack)
-    deltas[~np.isfinite(differences)] = 1.0  # a sum overflowed, far below the ε that is looked for
+    deltas[~np.isfinite(differences)] = 1.0  # a sum overflowed, far below the ε of the search
     lost = _above(step, count, theta, interval * (first + size))
     deltas = np.minimum(1.0, deltas + lost + count * step.infinite)
     deltas[exponents > 700.0] = 1.0
@@ -181,7 +181,7 @@ def _transform(
     return DeltaCurve(points + drift, deltas)
 
 
-def _above(step: DiscreteLoss, count: int, theta: float, top: float) -> float:
+def _above(step: LossDistribution, count: int, theta: float, top: float) -> float:
     """Bound the probability that the composed loss exceeds ``top`` (Chernoff)."""
     best = 0.0
     for factor in (1.0, 1.5, 2.0, 3.0, 5.0):
@@ -193,7 +193,7 @@ def _above(step: DiscreteLoss, count: int, theta: float, top: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class DiscreteLoss:
+class LossDistribution:
     """A privacy loss on a grid: P's mass at each loss (start + k)·interval.
 
     ``errors`` bound the rounding errors of the masses; ``infinite`` is P's mass at losses beyond
@@ -220,7 +220,7 @@ class DiscreteLoss:
         return top + math.log(float((masses * np.exp(exponents - top)).sum()))
 
 
-def discretise(pair: DominatingPair, interval: float, low: float, high: float) -> DiscreteLoss:
+def discretise(pair: DominatingPair, interval: float, low: float, high: float) -> LossDistribution:
     """Put the loss of ``pair`` between ``low`` and ``high`` on a grid.
 
     Within each cell, e^−loss is spread to the cell's two ends such that its mean under P stays.
@@ -246,7 +246,7 @@ def discretise(pair: DominatingPair, interval: float, low: float, high: float) -
         below = sum(w * float(ndtr((x[0] - mean) / pair.sigma)) for w, mean in pair.first)
         masses[0] += below
         errors[0] += 2.0**-45 * below
-        return DiscreteLoss(interval, first, masses, errors, infinite)
+        return LossDistribution(interval, first, masses, errors, infinite)
     up = _upper_share(q, p, q_errors, p_errors, -edges[1:], interval)
     size = masses.size
     whole = np.zeros(2 * size - 1)
@@ -266,7 +266,7 @@ def discretise(pair: DominatingPair, interval: float, low: float, high: float) -
     cut = start - (1 - size)
     whole[cut] += float(whole[:cut].sum())
     all_errors[cut] += float(all_errors[:cut].sum())
-    return DiscreteLoss(interval, start, whole[cut:], all_errors[cut:], infinite)
+    return LossDistribution(interval, start, whole[cut:], all_errors[cut:], infinite)
 
 
 def _upper_share(

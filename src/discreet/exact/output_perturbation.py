@@ -180,7 +180,7 @@ class PermutationPasses:
         return self.stability + 2 * self.rounding
 
     def run(self, rows: Rows, order: NDArray[np.int64]) -> FloatArray:
-        """Run all passes on the exact rows, in an order drawn without looking at them.
+        """Run all passes on the exact rows, in an order that does not depend on them.
 
         Privacy
         -------
