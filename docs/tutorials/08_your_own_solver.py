@@ -16,6 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from discreet.core import Gaussian
+from discreet.core.questions import Gradient
 from discreet.solvers import Solution, Solver, TraceEntry
 from discreet.validate import check_fields, integer, number
 
@@ -106,8 +107,6 @@ print(audit(SlowingDescent(iterations=3), epsilon=1.0, delta=1e-3, trials=60_000
 # budgets.
 
 import matplotlib.pyplot as plt
-
-from discreet.core.questions import Gradient
 
 methods = {
     "slowing-descent": SlowingDescent(),

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from discreet import core
 from discreet.core import (
     Account,
     Curator,
@@ -16,11 +17,10 @@ from discreet.core import (
 from discreet.core.bits import SeededBits, SystemBits
 from discreet.core.mechanisms import AdditiveMechanism
 from discreet.core.noise import Noise, from_grid, on_grid
-from discreet.core.questions import NoisySum
+from discreet.core.questions import NoisySum, Question
 from discreet.core.ranges import edges, norm_candidates
 from discreet.estimators.scoring import score_classifier, score_histogram, score_regressor
 from discreet.preparation import RowNorms, Step
-from discreet.rows import Rows
 from discreet.tables.histogram import StabilityHistogram, noisy_limit, noisy_vote
 
 __all__ = [
@@ -31,8 +31,8 @@ __all__ = [
     "Noise",
     "NoisySum",
     "PrivacyFilter",
+    "Question",
     "RowNorms",
-    "Rows",
     "SeededBits",
     "SelectionMechanism",
     "StabilityHistogram",
@@ -40,6 +40,7 @@ __all__ = [
     "SystemBits",
     "bits_of_fits",
     "cached_calibration",
+    "core",
     "edges",
     "from_grid",
     "noisy_limit",

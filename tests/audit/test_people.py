@@ -129,7 +129,7 @@ def forgetful(step):
     fit = step.fit
 
     def without_weights(self, curator, mechanism, norms):
-        plain = RowWeights(np.empty(0), curator._rows.public_size)
+        plain = RowWeights(np.empty(0), curator._rows.public_size, curator._rows.unit)
         curator._rows = curator._rows.with_weights(plain)
         return fit(self, curator, mechanism, norms)
 

@@ -17,6 +17,7 @@ from discreet.core import Gaussian, L2Norm, Laplace, Relation
 from discreet.core.questions import Gradient, RowSum
 from discreet.objectives import Hinge
 
+from .checks.transcript import Transcript, kinds, watching
 from .internals import Noise, SeededBits
 from .releases.curator import release_attacks
 from .releases.harness import Harness, changed, copied, projection
@@ -103,6 +104,19 @@ def test_both_relations_and_all_mechanisms_are_attacked():
         assert any(mechanism in subject for subject in subjects)
     for step in ("bounds", "radius", "centre", "spread", "scale", "whiten"):
         assert f"step: {step}" in subjects
+
+
+def test_every_question_is_attacked_under_both_relations():
+    """A class of questions without an attack fails here, and so does a door without one."""
+    asked = {relation: set() for relation in Relation}
+    for attack in attacks():
+        if attack.subject.startswith(("release", "score")):
+            with watching(Transcript()) as transcript:
+                attack.draw(1, 1)
+            asked[attack.relation] |= transcript.questions
+    every = {kind.__name__ for kind in kinds()} | {"refine", "sampled_gradient"}
+    assert asked[Relation.REPLACE_ONE] == every
+    assert asked[Relation.ADD_REMOVE] == every | {"release"}
 
 
 def test_measurements_that_are_not_charged_are_refuted():

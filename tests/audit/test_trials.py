@@ -426,10 +426,15 @@ class Plug(Solver):
         if self.kind == "own randomness":
             weights = np.random.default_rng().normal(size=weights.size)
         if self.kind == "other question":
-            weights = (
-                weights + curator.ask(RowSum(curator.row_norm), mechanism).values / problem.n_rows
-            )
+            means = curator.ask(RowSum(curator.row_norm), mechanism).values / problem.n_rows
+            weights = weights + means
             count -= 1
+        if "together" in self.kind:
+            first = Gradient(problem.loss, weights, clip=1.0)
+            second = RowSum(curator.row_norm) if self.kind.startswith("other") else first
+            answers = curator.ask_all([(first, mechanism), (second, mechanism)])
+            weights = weights - sum(answer.values for answer in answers) / problem.n_rows
+            count -= 2
         for _ in range(count):
             noisy = curator.ask(Gradient(problem.loss, weights, clip=1.0), mechanism)
             step = noisy.values / problem.n_rows
@@ -468,6 +473,7 @@ class Plug(Solver):
     [
         ("descent", "side by side"),
         ("leak", "side by side"),
+        ("gradients together", "side by side"),
         ("release", "one result"),
         ("norm", "one by one"),
         ("step by width", "one by one"),
@@ -476,6 +482,7 @@ class Plug(Solver):
         ("sorted", "one by one"),
         ("own randomness", "one by one"),
         ("other question", "one by one"),
+        ("other question together", "one by one"),
         ("scaled release", "one by one"),
         ("random release", "one by one"),
     ],

@@ -15,8 +15,8 @@ from discreet import card as cards
 from discreet.card.risk import percent
 from discreet.card.sections import STEPS
 from discreet.core import Gaussian, Guarantee, Relation
-from discreet.core.guarantee import Use
 from discreet.estimators import LogisticRegression
+from discreet.guarantee_file import Use
 from discreet.inference.measure import Inference
 from discreet.preparation import FeatureMap, Splines
 from discreet.preparation.balance import Balance

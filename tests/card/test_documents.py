@@ -13,8 +13,8 @@ import yaml
 from discreet import card as cards
 from discreet.card import documents
 from discreet.core import Gaussian, Guarantee, Laplace, Relation
-from discreet.core.guarantee import Use
 from discreet.estimators import LogisticRegression
+from discreet.guarantee_file import Use
 from discreet.tables.columns import Categorical, Numeric
 from discreet.tables.schema import About, Schema, Spent, Target
 

@@ -24,10 +24,10 @@ from discreet.core import (
     Relation,
 )
 from discreet.core.bits import SeededBits
-from discreet.core.descents import Descent
 from discreet.core.noise import Noise
 from discreet.core.questions import Gradient, LineLosses, MedianNorm, MedianSlope
 from discreet.errors import BudgetExceeded, NotSupported, PrivacyError
+from discreet.exact.noisy_descents import Descent
 from discreet.objectives import Logistic
 from discreet.rows import as_rows
 

@@ -6,7 +6,7 @@ import pytest
 from dp_accounting import rdp
 
 from discreet.core import Account, Budget, ExponentialMechanism, Gaussian, Guarantee, Relation
-from discreet.core.guarantee import Recorded
+from discreet.guarantee_file import Recorded
 
 
 def spend(account):
@@ -116,7 +116,7 @@ def every_kind():
     from discreet.accounting.objective_perturbation import ObjectivePerturbation
     from discreet.accounting.subsampling import SampledGaussian
     from discreet.core import L2Norm, Laplace, LaplaceNoisyMax, PermuteAndFlip, Relation
-    from discreet.core.guarantee import Use
+    from discreet.guarantee_file import Use
 
     return tuple(
         Use(mechanism, count)

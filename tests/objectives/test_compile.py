@@ -17,8 +17,9 @@ GRADIENT = """
 import sys, numpy as np
 from discreet.objectives import Logistic
 from discreet.rows import as_rows
+from discreet.rows.sums import gradient_sum
 rows = as_rows(np.eye(3), np.ones(3))
-print(rows.gradient_sum(np.zeros(4), Logistic(), 1.0).values.sum())
+print(gradient_sum(rows, np.zeros(4), Logistic(), 1.0).values.sum())
 """
 
 

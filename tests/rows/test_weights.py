@@ -10,10 +10,10 @@ import scipy.sparse as sp
 
 from discreet.core import Account, Budget, Curator, Gaussian, questions
 from discreet.core.bits import SeededBits
-from discreet.core.descents import Descent
 from discreet.core.noise import Noise
 from discreet.core.questions import Question, ScoreSquareSum
 from discreet.errors import NotSupported, PrivacyError
+from discreet.exact.noisy_descents import Descent
 from discreet.objectives import Logistic
 from discreet.rows import Rows, as_rows, bounds
 from discreet.rows.counts import column_counts

@@ -13,6 +13,7 @@ from discreet.core import (
     Gaussian,
     PermuteAndFlip,
 )
+from discreet.core.questions import Gradient
 from discreet.errors import NotSupported
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Squared
 from discreet.solvers import AGD
@@ -176,13 +177,13 @@ def test_progress_shows_paid_for_things_only():
 def test_tight_clips_no_further_out_than_gradients_can_be(monkeypatch):
     # unit rows and a constant: no gradient of the logistic loss is longer than √2 = 1.41421
     used = []
-    original = Curator.gradient
+    original = Curator.ask_all
 
-    def gradient(self, *arguments, clip, **others):
-        used.append(clip)
-        return original(self, *arguments, clip=clip, **others)
+    def ask_all(self, asked):
+        used.extend(question.clip for question, _ in asked if isinstance(question, Gradient))
+        return original(self, asked)
 
-    monkeypatch.setattr(Curator, "gradient", gradient)
+    monkeypatch.setattr(Curator, "ask_all", ask_all)
     for solver, row_norm, clip, words in (
         (AGD(max_iterations=1), 1.0, 2**0.5, "norm 1.41421 "),
         (AGD(max_iterations=1, gradient_clip=0.5), 1.0, 0.5, "norm 0.5 "),

@@ -10,9 +10,10 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 
 from discreet import Ledger
-from discreet.core import Account, Budget, Curator, Gaussian, NoisyMoment
+from discreet.core import Account, Budget, Curator, Gaussian, NoisySum
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
+from discreet.core.questions import TargetMoment
 from discreet.errors import NotSupported
 from discreet.objectives import L2, Hinge, Huber, Logistic, Problem, Sigmoid, Softmax, Squared
 from discreet.rows import as_rows
@@ -227,9 +228,11 @@ def test_noise_alone_does_not_make_the_spread_collapse(deviation, mean):
         def __init__(self, variance):
             self.square = variance + mean**2
 
-        def xy_moment_sum(self, **_):
+        def ask(self, question, mechanism):
+            assert isinstance(question, TargetMoment)
+            assert not question.features
             means = np.array([1.0, math.sqrt(2.0) * mean, self.square])
-            return NoisyMoment(100 * means, 100 * deviation)
+            return NoisySum(100 * means, 100 * deviation, mechanism)
 
     problem = Problem(Squared(), L2(0.0), 100, 5)
     centre = mean * 0.09 / (0.09 + deviation**2 / 2)  # as if means were usually 0.3

@@ -247,8 +247,8 @@ def test_the_question_checks_before_it_charges():
     assert curator.spent_share == 0
     noisy = curator.sampled_gradient(Gradient(Logistic(), weights, clip=1.0), good)
     assert curator.spent_share == pytest.approx(0.2)
-    assert noisy.noise_scale == pytest.approx(good.noise_multiplier, rel=1e-3)
-    assert noisy.noise_scale > good.noise_multiplier
+    assert noisy.deviation == pytest.approx(good.noise_multiplier, rel=1e-3)
+    assert noisy.deviation > good.noise_multiplier
 
 
 def test_schedules_averages_and_projections():

@@ -32,8 +32,9 @@ import numpy as np
 from discreet.audit.attack import FAR, Attack, Statistic, learn, most_telling, run
 from discreet.audit.cases import attacks
 from discreet.audit.statistics import LEARNING_SHARE, Event, choose_event
-from discreet.core import Curator
-from discreet.rows import Rows
+from discreet.core import Relation
+from discreet.core.questions import SumQuestion
+from discreet.rows import sums
 from discreet.validate import FloatArray
 from discreet_bench.rivals.environments import install, python_of
 
@@ -85,26 +86,24 @@ TOOLS = (
 @contextmanager
 def half_noise() -> Iterator[None]:
     """Plant a bug: the noise of every gradient is for half of its sensitivity."""
-    sound = Curator._add_noise
+    sound = SumQuestion.sensitivity
 
-    def broken(
-        self: Curator, exact: Any, sensitivity: float, largest: float, mechanism: Any
-    ) -> Any:
-        return sound(self, exact, sensitivity / 2, largest, mechanism)
+    def broken(self: SumQuestion, relation: Relation) -> float:
+        return sound(self, relation) / 2
 
-    with patch.object(Curator, "_add_noise", broken):
+    with patch.object(SumQuestion, "sensitivity", broken):
         yield
 
 
 @contextmanager
 def unclipped() -> Iterator[None]:
     """Plant a bug: gradients of any norm are summed, with the noise for clipped ones."""
-    sound = Rows.gradient_sum
+    sound = sums.gradient_sum
 
-    def broken(self: Rows, weights: Any, loss: Any, clip: float) -> Any:
-        return sound(self, weights, loss, 1e3 * clip)
+    def broken(rows: Any, weights: Any, loss: Any, clip: float) -> Any:
+        return sound(rows, weights, loss, 1e3 * clip)
 
-    with patch.object(Rows, "gradient_sum", broken):
+    with patch.object(sums, "gradient_sum", broken):
         yield
 
 

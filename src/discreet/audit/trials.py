@@ -23,6 +23,7 @@ from sklearn.base import clone
 from discreet.audit.pairs import Pair
 from discreet.core import Account, Budget, Curator, Gaussian
 from discreet.core.bits import Bits, SeededBits, SystemBits
+from discreet.core.curator import Asked
 from discreet.core.noise import Noise
 from discreet.core.questions import Gradient
 from discreet.errors import NotSupported
@@ -276,21 +277,27 @@ class _Recorder(_GradientsOnly):
         super().__init__(*arguments, **sizes)
         self.recorded: list[tuple[tuple[Any, ...], FloatArray, FloatArray]] = []
 
-    def ask(self, question: Any, mechanism: Any) -> Any:
-        """Answer a question about gradients, and record it."""
-        if not isinstance(question, Gradient):
+    def ask_all(self, asked: Sequence[Asked]) -> list[Any]:
+        """Answer questions about gradients, one after the other, and record them."""
+        if not all(isinstance(question, Gradient) for question, _ in asked):
             raise NotSeparable("The solver asks for more than gradients.")
-        return self._record("ask", question, mechanism)
+        return [self._record("ask_all", question, mechanism) for question, mechanism in asked]
 
     def sampled_gradient(self, question: Gradient, mechanism: Any) -> Any:
         """Answer a question about a sample, and record it."""
         return self._record("sampled_gradient", question, mechanism)
 
-    def _record(self, door: str, question: Gradient, mechanism: Any) -> Any:
-        answer = getattr(Curator, door)(self, question, mechanism)
+    def _record(self, door: str, question: Any, mechanism: Any) -> Any:
+        answer = self._answer(door, question, mechanism)
         public = (door, question.clip, mechanism)
         self.recorded.append((public, question.weights.copy(), answer.values.copy()))
         return answer
+
+    def _answer(self, door: str, question: Any, mechanism: Any) -> Any:
+        """Answer as a `Curator` does."""
+        if door == "ask_all":
+            return Curator.ask_all(self, [(question, mechanism)])[0]
+        return Curator.sampled_gradient(self, question, mechanism)
 
 
 class _Replay(_Recorder):
@@ -299,12 +306,12 @@ class _Replay(_Recorder):
     recorded: Any
     part: slice
 
-    def _record(self, door: str, question: Gradient, mechanism: Any) -> Any:
+    def _record(self, door: str, question: Any, mechanism: Any) -> Any:
         first = next(self.recorded, None)
         if first is None or (door, question.clip, mechanism) != first[0]:
             raise NotSeparable("A fit of one copy asks other questions than a fit of many.")
         _same("the weights of a question", question.weights, first[1][self.part])
-        answer = getattr(Curator, door)(self, question, mechanism)  # it charges and checks
+        answer = self._answer(door, question, mechanism)  # it charges and checks
         return replace(answer, values=first[2][self.part].copy())
 
 

@@ -4,7 +4,6 @@ from discreet.accounting.budget import Budget, GDPBudget, PrivacyLoss, Relation,
 from discreet.core.account import Account
 from discreet.core.bits import SeededBits, SystemBits
 from discreet.core.curator import Curator
-from discreet.core.descents import Descent
 from discreet.core.filters import PrivacyFilter
 from discreet.core.guarantee import Guarantee
 from discreet.core.mechanisms import AdditiveMechanism, Gaussian, L2Norm, Laplace
@@ -22,7 +21,6 @@ __all__ = [
     "AdditiveMechanism",
     "Budget",
     "Curator",
-    "Descent",
     "ExponentialMechanism",
     "GDPBudget",
     "Gaussian",

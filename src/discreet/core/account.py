@@ -17,8 +17,9 @@ from discreet.accounting.budget import Budget, Measure
 from discreet.accounting.composition import Division
 from discreet.accounting.conversions import Conversion
 from discreet.core.filters import Mechanism, PlannedFilter, PlannedStep, PrivacyFilter, Unique
-from discreet.core.guarantee import Guarantee, Use
+from discreet.core.guarantee import Guarantee
 from discreet.errors import BudgetExceeded, PrivacyError
+from discreet.guarantee_file import Use
 
 
 class Charge(Protocol):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,13 @@ from discreet.accounting.budget import Relation
 from discreet.accounting.subsampling import SampledGaussian
 from discreet.core.account import Account, AccountPart
 from discreet.core.bits import permutation, poisson_index, weighted_index
-from discreet.core.descents import Descent
 from discreet.core.filters import Mechanism
 from discreet.core.mechanisms import AdditiveMechanism, Gaussian
 from discreet.core.noise import Noise
 from discreet.core.questions import Answer, Gradient, NoisySum, Public, Question
 from discreet.errors import PrivacyError
+from discreet.rows import Rows
+from discreet.rows.rows import AskedRows
 from discreet.rows.sums import Sum
 from discreet.validate import FloatArray, integer, number, positive
 
@@ -36,6 +37,20 @@ Result = TypeVar("Result")
 
 Asked = tuple[Question[Any], Mechanism]
 """A question and the mechanism that is to answer it."""
+
+
+class Descending(Protocol):
+    """A descent by noisy steps that the curator runs inside: `discreet.exact.Descent`."""
+
+    @property
+    def uses(self) -> int:
+        """Number of uses of the mechanism that are charged."""
+
+    def check(self, rows: Rows, mechanism: Mechanism, relation: Relation, n_rows: int) -> None:
+        """Raise if the proof does not cover the descent; nothing is spent."""
+
+    def run(self, rows: Rows, mechanism: Mechanism, noise: Noise) -> FloatArray:
+        """Take the steps, with noise; returns the last or mean weights."""
 
 
 class Curator(AccountPart):
@@ -57,7 +72,7 @@ class Curator(AccountPart):
 
     def __init__(
         self,
-        rows: Any,
+        rows: AskedRows,
         account: Account,
         noise: Noise,
         share: Fraction = Fraction(1),
@@ -105,6 +120,10 @@ class Curator(AccountPart):
         norm: float | None = self._rows.row_norm
         return Public(self.relation, self.n_rows, self.n_features, self.n_parameters, norm)
 
+    @property
+    def _table(self) -> Rows:  # for doors that need more than answers
+        return cast(Rows, self._rows)
+
     # ---- the gate
 
     def ask(self, question: Question[Answer], mechanism: Mechanism) -> Answer:
@@ -112,7 +131,7 @@ class Curator(AccountPart):
 
         Privacy
         -------
-        As for `ask_all`: the mechanism is charged before the rows are read.
+        As for `ask_all`.
         """
         answer: Answer = self.ask_all([(question, mechanism)])[0]
         return answer
@@ -125,9 +144,8 @@ class Curator(AccountPart):
 
         Privacy
         -------
-        Each answer has the sensitivity that its question states for this curator's relation and
-        unit, rounding errors included, and noise of its mechanism, which was charged before the
-        rows were read. Proof: docs/proofs/curator.md.
+        Each answer has the sensitivity that its question states, rounding errors included, and
+        noise of its mechanism, which was charged before the read. Proof: docs/proofs/curator.md.
         """
         public = self._public
         for question, mechanism in asked:
@@ -183,29 +201,29 @@ class Curator(AccountPart):
         # the accounting is for one unit that is in the sample, under either relation
         public = self._public._replace(relation=Relation.ADD_REMOVE)
         question.check(public, noise)
-        self._rows.check_sampling()
+        rows = self._table
+        rows.check_sampling()
         self._charge((mechanism, 1))
-        rows = self._rows
         if mechanism.rate < 1:
             rows = rows.take_units(poisson_index(rows.n_units, mechanism.rate, self._noise.bits))
         [exact] = rows.answer([question])
         return question.release(exact, noise, public, self._noise)
 
-    def descend(self, descent: Descent, mechanism: Mechanism) -> FloatArray:
+    def descend(self, descent: Descending, mechanism: Mechanism) -> FloatArray:
         """Take noisy steps of gradient descent; returns the last weights, or their mean.
 
         Privacy
         -------
-        Under replace only, for single rows: see `Descent`. Cost: that of ``mechanism``, once for a
-        pass, or for each update by one row. Proof: docs/proofs/descents.md.
+        Under replace only, for single rows: see `discreet.exact.Descent`. Cost: ``mechanism``, once
+        for a pass, or for each update by one row. Proof: docs/proofs/descents.md.
         """
-        descent.check(self._rows, mechanism, self.relation, self.n_rows)
+        descent.check(self._table, mechanism, self.relation, self.n_rows)
         self._charge((mechanism, descent.uses))
-        return descent.run(self._rows, mechanism, self._noise)
+        return descent.run(self._table, mechanism, self._noise)
 
     def release(
         self,
-        compute: Callable[[Any], FloatArray],
+        compute: Callable[[Rows], FloatArray],
         *,
         size: int,
         sensitivity: float,
@@ -227,18 +245,18 @@ class Curator(AccountPart):
         """
         sensitivity = positive("sensitivity", sensitivity)
         magnitude = positive("magnitude", magnitude)
-        _check_proof(proven_for, self._rows, self.relation)
+        _check_proof(proven_for, self._table, self.relation)
         if not isinstance(mechanism, AdditiveMechanism):
             raise TypeError(f"a release needs an AdditiveMechanism; got {mechanism!r}.")
         self._charge((mechanism, 1))
-        values = _checked(compute(self._rows), size)
+        values = _checked(compute(self._table), size)
         return mechanism.release(
             values, sensitivity=sensitivity, magnitude=magnitude, noise=self._noise
         )[0]
 
     def run(
         self,
-        compute: Callable[[Any, Noise], Result],
+        compute: Callable[[Rows, Noise], Result],
         *,
         size: int,
         proven_for: Relation,
@@ -255,13 +273,13 @@ class Curator(AccountPart):
         -------
         As for `release`.
         """
-        _check_proof(proven_for, self._rows, self.relation)
+        _check_proof(proven_for, self._table, self.relation)
         self._charge((mechanism, 1))
-        result = compute(self._rows, self._noise)
+        result = compute(self._table, self._noise)
         _checked(result[0] if isinstance(result, tuple) else result, size)
         return result
 
-    def reveal(self, compute: Callable[[Any], FloatArray], *, size: int) -> FloatArray:
+    def reveal(self, compute: Callable[[Rows], FloatArray], *, size: int) -> FloatArray:
         """Run ``compute(rows)`` and return its result as it is: for baselines, not private.
 
         Privacy
@@ -270,7 +288,7 @@ class Curator(AccountPart):
         the fit is not private, and a ledger refuses it.
         """
         self._account.forfeit()
-        return _checked(compute(self._rows), size)
+        return _checked(compute(self._table), size)
 
     # ---- other views of the rows, on the same budget
 
@@ -284,9 +302,9 @@ class Curator(AccountPart):
         rows' values, so its randomness needs no protection; its size stays inside.
         """
         rate = number("rate", rate, above=0.0, most=1.0)
-        return self._view(self._rows.sample(rate, self.generator()))
+        return self._view(self._table.sample(rate, self.generator()))
 
-    def on_sample(self, rows: Any, n_rows: int) -> Self:
+    def on_sample(self, rows: AskedRows, n_rows: int) -> Self:
         """Return a curator for a sample that was drawn already, of ``n_rows`` expected rows.
 
         Privacy
@@ -314,9 +332,9 @@ class Curator(AccountPart):
         rising = chosen.ndim == 1 and chosen.size > 0 and bool(np.all(np.diff(chosen) > 0))
         if not rising or chosen[0] < 0 or chosen[-1] >= self.n_parameters:
             raise ValueError("index must name at least one column, each once, in rising order.")
-        return self._view(self._rows.columns(chosen, positive("factor", factor), matrix))
+        return self._view(self._table.columns(chosen, positive("factor", factor), matrix))
 
-    def _view(self, rows: Any, n_rows: int | None = None) -> Self:
+    def _view(self, rows: AskedRows, n_rows: int | None = None) -> Self:
         n_rows = self.n_rows if n_rows is None else n_rows
         view = type(self)(rows, self._account, self._noise, self._share, n_rows)
         view._filter = self._filter
@@ -349,7 +367,7 @@ def _check_sampling(mechanism: object, relation: Relation) -> None:
         )
 
 
-def _check_proof(proven_for: Relation, rows: Any, relation: Relation) -> None:
+def _check_proof(proven_for: Relation, rows: Rows, relation: Relation) -> None:
     """Refuse a computation whose proof is for other units or another relation."""
     if rows.grouped:
         raise PrivacyError("The sensitivity was proven for single rows, but rows share units.")

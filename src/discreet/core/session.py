@@ -18,6 +18,7 @@ from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.curator import Curator
 from discreet.core.filters import Unique
 from discreet.core.noise import Noise
+from discreet.rows.rows import AskedRows
 from discreet.rows.units import Unit
 
 
@@ -33,6 +34,13 @@ def bits_of(random_state: Any) -> Bits:
             f"{type(random_state).__name__}."
         )
     return SeededBits(int(random_state.randint(0, 2**31 - 1)))
+
+
+class Stream:
+    """A source of noise for one curator: whoever holds it cannot draw from it."""
+
+    def __init__(self, bits: Bits) -> None:
+        self._noise = Noise(bits)
 
 
 class Session(Unique):
@@ -66,14 +74,14 @@ class Session(Unique):
         """True if the noise comes from the operating system, not from a seed."""
         return self.bits.secure
 
-    def streams(self, count: int) -> list[Noise]:
+    def streams(self, count: int) -> list[Stream]:
         """Return ``count`` independent sources of noise, one for each curator to come."""
-        return [Noise(stream) for stream in self.bits.spawn(count)]
+        return [Stream(bits) for bits in self.bits.spawn(count)]
 
     def curator(
         self,
-        rows: Any,
-        noise: Noise | None = None,
+        rows: AskedRows,
+        stream: Stream | None = None,
         share: Fraction = Fraction(1),
         n_rows: int | None = None,
     ) -> Curator:
@@ -84,6 +92,6 @@ class Session(Unique):
         The rows were made with the unit of this session, or nothing is read. The account sees to it
         that all shares together are at most 1.
         """
-        if noise is None:
-            [noise] = self.streams(1)
-        return Curator(rows, self.account, noise, share, n_rows)
+        if stream is None:
+            [stream] = self.streams(1)
+        return Curator(rows, self.account, stream._noise, share, n_rows)

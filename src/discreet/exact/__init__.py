@@ -1,8 +1,9 @@
 """Methods that run on exact rows inside the curator, with their proofs.
 
 Trusted, with one proof page per module: `perturbed` with its `certificate`
-(docs/proofs/objective_perturbation.md) and `descents` (docs/proofs/outpert.md,
-docs/proofs/permutation_sgd.md). `minimise` is not: what it proposes must pass the certificate.
+(docs/proofs/objective_perturbation.md), `descents` (docs/proofs/outpert.md,
+docs/proofs/permutation_sgd.md) and `noisy_descents` (docs/proofs/descents.md). `minimise` is not:
+what it proposes must pass the certificate.
 Solvers hold settings and plans, and pass these computations to `Curator.run`, `Curator.release` or,
 for baselines, `Curator.reveal`.
 """
@@ -14,6 +15,7 @@ from discreet.exact.minimise import (
     mean_target,
     nonprivate_minimum,
 )
+from discreet.exact.noisy_descents import Descent
 from discreet.exact.output_perturbation import (
     GradientDescent,
     PermutationPasses,
@@ -35,6 +37,7 @@ from discreet.rows import Rows
 __all__ = [
     "SMALLEST_BOUND",
     "Constants",
+    "Descent",
     "GradientDescent",
     "Headroom",
     "MeanObjective",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,13 +29,6 @@ from discreet.rows.units import Codes, RowWeights, Unit
 from discreet.validate import FloatArray, vector
 
 SOLVERS_OF_SUMS = "Use a solver that takes sums over all rows: 'gd', 'agd' or 'newton'."
-
-
-class Summed(Protocol):
-    """A question about rows: data that can be pickled, with a kernel."""
-
-    def on(self, rows: Any) -> Any:
-        """Return the exact answer for the rows of one table, or of one block of it."""
 
 
 Carried = tuple[FloatArray, FloatArray]

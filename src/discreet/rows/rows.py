@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,11 +22,45 @@ from discreet.rows.bounds import (
     UNIT_ROUNDOFF,
     gradient_error,
 )
-from discreet.rows.data import RowData, Summed, add_constant
+from discreet.rows.data import RowData, add_constant
 from discreet.rows.sparse import SparseTable
 from discreet.rows.table import DenseTable
-from discreet.rows.units import RowWeights
+from discreet.rows.units import RowWeights, Unit
 from discreet.validate import FloatArray, integer, number
+
+
+class Summed(Protocol):
+    """A question about rows: data that can be pickled, with a kernel."""
+
+    def on(self, rows: Rows) -> Any:
+        """Return the exact answer for the rows of one table, or of one block of it."""
+
+
+class AskedRows(Protocol):
+    """Rows that answer questions: their public facts, and exact answers for the curator alone."""
+
+    @property
+    def unit(self) -> Unit:
+        """Privacy unit that the rows were made with."""
+
+    @property
+    def public_size(self) -> int:
+        """Public number of units."""
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns, without the constant of an intercept."""
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of weights of a model with one output."""
+
+    @property
+    def row_norm(self) -> float | None:
+        """Public norm that longer rows are scaled down to, if there is one."""
+
+    def answer(self, questions: Sequence[Summed]) -> list[Any]:
+        """Return the exact answers, from one reading of the rows."""
 
 
 class Checked(NamedTuple):

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from discreet.rows.bounds import UNIT_ROUNDOFF, WEIGHT_STEPS
 from discreet.rows.counts import COUNTED
-from discreet.rows.data import Summed
 from discreet.rows.sums import Sum
 from discreet.rows.units import RowWeights, Unit, Units
 from discreet.validate import FloatArray
@@ -90,7 +89,7 @@ class ScoredRows:
 
     # ---- private values
 
-    def answer(self, questions: Sequence[Summed]) -> list[Any]:
+    def answer(self, questions: Sequence[Any]) -> list[Any]:
         """Return the exact answer to each question, in order: what its ``on`` computes."""
         return [question.on(self) for question in questions]
 

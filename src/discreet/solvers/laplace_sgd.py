@@ -17,7 +17,8 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from discreet.accounting.budget import Measure
-from discreet.core import Budget, Curator, Descent, L2Norm, Relation
+from discreet.core import Budget, Curator, L2Norm, Relation
+from discreet.exact import Descent
 from discreet.objectives import Loss, Problem
 from discreet.solvers import base
 from discreet.validate import FloatArray, integer

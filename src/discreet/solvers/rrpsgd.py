@@ -17,9 +17,9 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_for
-from discreet.core import Budget, Curator, Descent, Relation
+from discreet.core import Budget, Curator, Relation
 from discreet.errors import NotSupported
-from discreet.exact import smoothness_of
+from discreet.exact import Descent, smoothness_of
 from discreet.objectives import Problem
 from discreet.solvers import base
 from discreet.validate import FloatArray, integer, number

@@ -24,12 +24,12 @@ from sklearn.utils import check_array, column_or_1d
 from discreet.accounting import conversions
 from discreet.core import Budget, Gaussian, Guarantee, Relation
 from discreet.core.bits import Bits, uniform_index
-from discreet.core.guarantee import Use
 from discreet.core.score_questions import CorrectCount
-from discreet.core.session import Session, bits_of
+from discreet.core.session import Session, Stream, bits_of
 from discreet.errors import NotSupported, PrivacyError, PrivacyLeakWarning
 from discreet.estimators.base import FITS
 from discreet.estimators.scoring import classified_rows
+from discreet.guarantee_file import Use
 from discreet.ledger import Dataset, check_dataset
 from discreet.log import note, unlogged
 from discreet.rows import Unit, Units
@@ -282,15 +282,15 @@ def tune(
     best: tuple[float, Any, Setting, _Messages] | None = None
     earlier_fits = next(FITS)  # one number for all runs
     runs = run.law.draw(bits)
-    for noise in session.streams(runs):
-        drawn = int(uniform_index(1, len(settings), noise.bits)[0])
+    for stream in bits.spawn(runs):
+        drawn = int(uniform_index(1, len(settings), stream)[0])
         model = clone(candidates[drawn])
         model.counted_before = earlier_fits
-        guarantee, messages = _fit(model, X, y, groups, noise.bits)
+        guarantee, messages = _fit(model, X, y, groups, stream)
         del model.counted_before
         run.check(guarantee)
-        scoring = Session(run.score_budget, unit, bits=noise.bits)
-        curator = scoring.curator(classified_rows(model, X, y, groups), noise)
+        scoring = Session(run.score_budget, unit, bits=stream)
+        curator = scoring.curator(classified_rows(model, X, y, groups), Stream(stream))
         curator.open("zcdp", "published")
         score = float(curator.ask(CorrectCount(), run.score).values[0])
         if best is None or score > best[0]:

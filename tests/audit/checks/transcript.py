@@ -1,10 +1,11 @@
 """Transcripts of fits: questions, draws and charges, and the replay of answers.
 
 While a `Transcript` is recorded (`watching`), the methods that every private answer of the library
-passes through are wrapped: the curator's questions, the noise, the bits, the filters. Nothing else
-changes, and fits in other threads are not affected. A second fit can *replay the answers* of a
-first one: each question still reads, charges and draws on its own table, but the solver receives
-the answer of the first table. Whatever differs then did not come from a charged answer.
+passes through are wrapped: the curator's doors, the questions' releases, the noise, the bits, the
+filters. Nothing else changes, and fits in other threads are not affected. A second fit can *replay
+the answers* of a first one: each question still reads, charges and draws on its own table, but the
+solver receives the answer of the first table. Whatever differs then did not come from a charged
+answer.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import copy
 import dataclasses
 import functools
 import hashlib
+import importlib
+import pkgutil
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -31,23 +34,46 @@ from tests.audit.internals import (
     Noise,
     NoisySum,
     PrivacyFilter,
+    Question,
     SeededBits,
     SystemBits,
+    core,
 )
 
-__all__ = ["Release", "Transcript", "WatchedState", "describe", "watching"]
+__all__ = ["Release", "Transcript", "WatchedState", "describe", "kinds", "watching"]
 
 MOST_WORDS = 2**18
 """Largest number of random words that are kept of one fit."""
 
-ANSWERLESS = {"open", "open_plan", "open_reserved", "sample", "columns"}
-"""Methods of a curator that are not questions."""
+ANSWERLESS = {"open", "open_plan", "open_reserved", "sample", "on_sample", "columns"}
+"""Methods of a curator that answer nothing."""
+
+GATES = {"ask", "ask_all"}
+"""Doors of a curator that take questions as data: these are recorded by their classes."""
+
+SUMS = {"sampled_gradient", "release"}
+"""Other doors whose answer is a noisy sum on a grid, as every `NoisySum` of a gate is."""
 
 CHOICES = {
-    *("LineLosses", "CornerGradient", "CandidateLosses", "MedianNorm", "MedianSlope"),
-    *("ColumnBounds", "generator", "permutation", "draw_index"),
+    *("LineLosses", "CornerGradient", "CandidateLosses"),
+    *("MedianNorm", "MedianSlope", "ColumnBounds"),
+    *("generator", "permutation", "draw_index"),
 }
-"""Questions with few possible answers, so that two fits may get the same."""
+"""Questions and doors with few possible answers, so that two fits may get the same."""
+
+
+def kinds() -> list[type]:
+    """Return every class of questions of the core that can be asked."""
+    for module in pkgutil.iter_modules(core.__path__, f"{core.__name__}."):
+        importlib.import_module(module.name)
+    found, classes = [], [Question]
+    while classes:
+        kind: Any = classes.pop()
+        classes += kind.__subclasses__()
+        ours = kind.__module__.startswith(f"{core.__name__}.")
+        if ours and hasattr(kind, "protected") and not kind.__name__.startswith("_"):
+            found.append(kind)
+    return sorted(set(found), key=lambda kind: kind.__name__)
 
 
 @dataclass(frozen=True)
@@ -70,6 +96,7 @@ class Transcript:
     words: list[NDArray[np.uint64]] = field(default_factory=list)
     questions: set[str] = field(default_factory=set)
     grids: list[int] = field(default_factory=list)
+    released: list[int | None] = field(default_factory=list)
     _kept: int = 0
     _depth: int = 0
     _apart: bool = False
@@ -83,6 +110,11 @@ class Transcript:
         if self._kept < MOST_WORDS:
             self.words.append(np.array(words, dtype=np.uint64))
             self._kept += words.size
+
+    def keep_release(self, question: str, answer: Any, grid: int | None) -> None:
+        """Record the numbers of a noisy sum."""
+        values = np.asarray(getattr(answer, "values", answer), dtype=np.float64)
+        self.releases.append(Release(question, values.copy(), grid))
 
     def answered(self, question: str, answer: Any) -> Any:
         """Record an answer and return the one that the solver is given."""
@@ -144,21 +176,21 @@ def describe(value: Any) -> str:
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
-def _name_of(door: str, args: tuple[Any, ...]) -> str:
-    """Return the kind of question that `Curator.ask` is given, or the name of another door."""
-    return type(args[0]).__name__ if door == "ask" else door
-
-
 def _ask(
     transcript: Transcript, ask: Callable[..., Any], curator: Any, args: Any, options: Any
 ) -> Any:
-    """Record a question to the curator; nested questions are part of it."""
+    """Record a call of a door of the curator; calls of other doors within it are part of it."""
     if transcript._depth:
         return ask(curator, *args, **options)
-    name = _name_of(ask.__name__, args)
+    door = ask.__name__
+    asked = _asked(door, args, options)
+    name = " ".join([door, *(type(question).__name__ for question in asked)])
     transcript.note("asks", name, describe(args), describe(options))
-    transcript.questions.add(name)
+    transcript.questions.update(type(question).__name__ for question in asked)
+    if door not in GATES:
+        transcript.questions.add(door)
     drawn = len(transcript.grids)
+    released = len(transcript.released)
     transcript._depth += 1
     try:
         answer = ask(curator, *args, **options)
@@ -167,15 +199,44 @@ def _ask(
         raise
     finally:
         transcript._depth -= 1
-    if name == "release" or (isinstance(answer, NoisySum) and name != "refine"):
-        values = np.asarray(getattr(answer, "values", answer), dtype=np.float64)
+    answers = answer if door == "ask_all" else [answer]
+    if door in GATES:
+        # a gate that adds noise by other means than its questions' releases has no grid
+        grids = [*transcript.released[released:], *(None for _ in asked)]
+        for question, one, grid in zip(asked, answers, grids, strict=False):
+            if isinstance(one, NoisySum):
+                transcript.keep_release(type(question).__name__, one, grid)
+    elif door in SUMS:
         grid = transcript.grids[-1] if len(transcript.grids) > drawn else None
-        transcript.releases.append(Release(name, values.copy(), grid))
+        transcript.keep_release(door, answer, grid)
     given = transcript.answered(name, answer)
     kept = getattr(curator, "_measured", None)
-    if given is not answer and kept is not None and kept[0] is answer:
-        curator._measured = (given, *kept[1:])  # so that it can be refined
+    if given is not answer and kept is not None:
+        for one, other in zip(answers, given if door == "ask_all" else [given], strict=True):
+            if kept[0] is one:
+                curator._measured = (other, *kept[1:])  # so that it can be refined
     return given
+
+
+def _asked(door: str, args: Any, options: Any) -> list[Any]:
+    """Return the questions of a call of a gate; none if it is another door."""
+    if door == "ask":
+        return [args[0] if args else options["question"]]
+    if door == "ask_all":
+        return [question for question, _ in (args[0] if args else options["asked"])]
+    return []
+
+
+def _answer(
+    transcript: Transcript, release: Callable[..., Any], question: Any, args: Any, options: Any
+) -> Any:
+    """Record the grid of the noise that a question's release drew, or None if it drew none."""
+    drawn = len(transcript.grids)
+    released = len(transcript.released)
+    answer = release(question, *args, **options)
+    del transcript.released[released:]  # releases of base classes within this one
+    transcript.released.append(transcript.grids[-1] if len(transcript.grids) > drawn else None)
+    return answer
 
 
 def _draw(
@@ -217,7 +278,7 @@ def _release(
     drawn = len(transcript.grids)
     values, scale = release(mechanism, *args, **options)
     grid = transcript.grids[-1] if len(transcript.grids) > drawn else None
-    transcript.releases.append(Release(f"{type(mechanism).__name__}.release", values.copy(), grid))
+    transcript.keep_release(f"{type(mechanism).__name__}.release", values, grid)
     return values, scale
 
 
@@ -226,6 +287,8 @@ def _spies() -> Iterator[tuple[type, str, Spy]]:
         public = not name.startswith("_") and name not in ANSWERLESS
         if public and callable(getattr(Curator, name)):
             yield Curator, name, _ask
+    for owner in {one for kind in kinds() for one in kind.__mro__ if "release" in vars(one)}:
+        yield owner, "release", _answer
     for name in ("gaussian", "laplace", "exponential", "gumbel", "l2_norm", "select"):
         yield Noise, name, _draw
     for owner, name in (

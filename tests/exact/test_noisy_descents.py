@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import discreet.core.descents as descents
+import discreet.exact.noisy_descents as descents
 from discreet.accounting.subsampling import SampledGaussian
 from discreet.core import Account, Budget, Curator, Gaussian, L2Norm, Laplace
 from discreet.core.bits import SeededBits
-from discreet.core.descents import Descent
 from discreet.core.filters import PrivacyFilter
 from discreet.core.noise import Noise
 from discreet.errors import BudgetExceeded, PrivacyError
+from discreet.exact.noisy_descents import Descent
 from discreet.objectives import Hinge, Logistic
 from discreet.rows import as_rows
 

@@ -17,6 +17,7 @@ from discreet.core.filters import Mechanism
 from discreet.core.mechanisms import AdditiveMechanism, Gaussian, L2Norm
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyError
+from discreet.rows import Rows
 from discreet.rows.bounds import CLIP_RANGE
 from discreet.rows.descents import GridNoise
 from discreet.validate import (
@@ -81,7 +82,7 @@ class Descent:
         """Number of uses of the mechanism that are charged."""
         return 1 if self.order == "pass" else self.step_sizes.size
 
-    def check(self, rows: Any, mechanism: Mechanism, relation: Relation, n_rows: int) -> None:
+    def check(self, rows: Rows, mechanism: Mechanism, relation: Relation, n_rows: int) -> None:
         """Refuse a descent that the proof does not cover, before anything is charged."""
         vector("start", self.start, rows.n_parameters)
         rows.check_batches()
@@ -125,7 +126,7 @@ class Descent:
         if self.batch_size != 1 or self.step_sizes.size < 1:
             raise ValueError("order='one_row' has batch_size=1 and at least one step size.")
 
-    def run(self, rows: Any, mechanism: Mechanism, noise: Noise) -> FloatArray:
+    def run(self, rows: Rows, mechanism: Mechanism, noise: Noise) -> FloatArray:
         """Take the steps, which were checked and charged; returns the last or mean weights."""
         updates = self.step_sizes.size
         error = rows.batch_error(self.batch_size, self.clip)
