@@ -12,9 +12,8 @@ from discreet.core.questions import Public
 from discreet.core.score_questions import CellCounts, CorrectCount, ErrorSums
 from discreet.core.session import Session
 from discreet.errors import BudgetExceeded, PrivacyError
-from discreet.rows.scored import EXACT_TOTAL, ScoredRows, scored_rows
+from discreet.rows.scored import scored_rows
 from discreet.rows.sums import Sum
-from discreet.rows.units import RowWeights
 
 RELATIONS = [Relation.ADD_REMOVE, Relation.REPLACE_ONE]
 EDGES = np.array([-0.5, 0.0, 0.5])
@@ -196,57 +195,7 @@ def test_rows_of_another_unit_are_refused(unit, groups):
         Session(Budget(1.0, 0.0, "add_remove"), unit).curator(made([0, 0], [0, 0], groups))
 
 
-# -- exact totals
-
-
-def test_totals_by_hand():
-    rows = made([0, 1, 1, 2], [0, 1, 2, 2])
-    assert CorrectCount().on(rows).values.tolist() == [3]
-    confusion = CellCounts.confusion(3).on(rows).values.reshape(3, 3)
-    assert confusion.tolist() == [[1, 0, 0], [0, 1, 0], [0, 1, 1]]
-    cells = CellCounts(2, np.array([0.0, 1.0])).on(made([0.0, 0.5, 1.0, 1.5], [0, 0, 1, 1]))
-    assert cells.values.reshape(2, 3).tolist() == [[1, 1, 0], [0, 1, 1]]
-    errors = ErrorSums(0.0, 4.0).on(made([1.0, 9.0, np.nan], [0, 0, 1]))
-    assert errors.values.tolist() == [0.25 + 1 + 1, 0.0625 + 1 + 1]
-
-
-def test_totals_of_people_by_hand():
-    rows = made([0, 1, 1, 1], [0, 0, 1, 1], ["a", "a", "b", "b"])
-    assert rows.public_size == 2
-    assert rows.unit == "person"
-    assert rows.grouped
-    assert CorrectCount().on(rows).values.tolist() == [1.5]
-    assert CellCounts.confusion(2).on(rows).values.tolist() == [0.5, 0.5, 0, 1]
-    assert ErrorSums(0.0, 1.0).on(rows).values.tolist() == [0.5, 0.5]
-
-
-def test_a_code_beyond_the_classes_changes_no_shape():
-    rows = made([0, 0, 0], [-3, 0, 7])
-    assert CellCounts.confusion(2).on(rows).values.tolist() == [2, 0, 1, 0]
-
-
-def test_totals_of_many_blocks_are_exact():
-    """Weights of 1/3, in steps of 2^-30, of more rows than are counted at a time."""
-    n = 3 * 50_000
-    rows = made(np.zeros(n), np.zeros(n, dtype=int), np.arange(n) // 3)
-    step = math.floor(2**30 / 3) / 2**30
-    assert CorrectCount().on(rows).values.tolist() == [n * step]
-
-
-def test_rounding_of_totals_is_part_of_the_error_for_very_many_units():
-    for size, exact in ((EXACT_TOTAL - 1, True), (EXACT_TOTAL, False)):
-        weights = RowWeights(np.ones(1), size, "person", True)
-        rows = ScoredRows(np.zeros((1, 1)), np.zeros(1, dtype=int), first_column, weights)
-        errors = [question.on(rows).error for question, _ in QUESTIONS.values()]
-        cells = (2, 9, 12, 2)
-        expected = [0.0 if exact else count * (size + 1) * 2.0**-53 for count in cells]
-        assert errors == expected
-
-
-def test_public_facts():
-    rows = scored_rows(np.zeros((5, 3)), np.zeros(5), first_column)
-    assert (rows.public_size, rows.n_features, rows.n_parameters) == (5, 3, 3)
-    assert (rows.row_norm, rows.unit, rows.grouped) == (None, "row", False)
+# -- bad questions
 
 
 @pytest.mark.parametrize(
