@@ -15,13 +15,13 @@ from discreet.core import (
     SelectionMechanism,
 )
 from discreet.core.bits import SeededBits, SystemBits
+from discreet.core.histogram import StabilityHistogram, noisy_limit
 from discreet.core.mechanisms import AdditiveMechanism
 from discreet.core.noise import Noise, from_grid, on_grid
 from discreet.core.questions import NoisySum, Question
 from discreet.core.ranges import edges, norm_candidates
 from discreet.estimators.scoring import score_classifier, score_histogram, score_regressor
 from discreet.preparation import RowNorms, Step
-from discreet.tables.histogram import StabilityHistogram, noisy_limit, noisy_vote
 
 __all__ = [
     "Account",
@@ -44,7 +44,6 @@ __all__ = [
     "edges",
     "from_grid",
     "noisy_limit",
-    "noisy_vote",
     "norm_candidates",
     "on_grid",
     "score_classifier",

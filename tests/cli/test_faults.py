@@ -409,7 +409,7 @@ def test_a_message_of_the_system_and_one_of_ours_keep_their_capitals(
     def write(array, _data):
         array._fail(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), 880_000)
 
-    monkeypatch.setattr("discreet.tables.arrays.GrowingArray._write", write)
+    monkeypatch.setattr("discreet.tables.storage.GrowingArray._write", write)
     more = ["--memory", "1kB", "--temp-folder", str(tmp_path)]
     assert run(command(people, out / "m.json", *more)) == Exit.UNEXPECTED
     text = said(capsys)

@@ -24,6 +24,15 @@ def held(id=0, **settings):
     return Held.read(id, KEY, lambda: block(id, **settings))
 
 
+def unaligned(array):
+    """Return a copy that begins at an odd byte, as arrays in messages of a cluster do."""
+    room = np.empty(array.nbytes + 1, dtype=np.uint8)
+    found = room[1:].view(array.dtype).reshape(array.shape)
+    found[...] = array
+    assert not found.flags.aligned
+    return found
+
+
 def secret_error(content):
     raise ValueError(f"cannot read {SECRET}")
 
@@ -78,6 +87,34 @@ class TestHeld:
     def test_it_can_be_moved(self):
         moved = pickle.loads(pickle.dumps(held()))
         assert moved.answer(count_rows) == held().answer(count_rows)
+
+    @pytest.mark.parametrize("layout", ["unaligned", "by columns"])
+    def test_rows_are_laid_out_once_for_kernels(self, layout):
+        given = block(y=np.array([0.0, 1.0, 0.0, 1.0]))
+        y = unaligned(given.y)
+        X = unaligned(given.X) if layout == "unaligned" else np.asfortranarray(given.X)
+        kept = Held.read(0, KEY, lambda: Block(0, X, y))
+        assert kept.mark == mark_of(KEY, given)
+        assert kept.content.X.flags.aligned
+        assert kept.content.X.flags.c_contiguous
+        assert kept.content.y.flags.aligned
+        np.testing.assert_array_equal(kept.content.X, given.X)
+        np.testing.assert_array_equal(kept.content.y, given.y)
+
+    def test_entries_of_a_sparse_table_are_laid_out_once_for_kernels(self):
+        X = sp.csr_array(block().X)
+        X.data = unaligned(X.data)
+        X.indices = unaligned(X.indices)
+        kept = Held.read(0, KEY, lambda: Block(0, X, block().y)).content.X
+        assert all(part.flags.aligned for part in (kept.data, kept.indices, kept.indptr))
+        assert (kept != X).nnz == 0
+
+    def test_rows_that_kernels_can_read_are_not_copied(self):
+        for X in (block().X, sp.csr_array(block().X)):
+            given = Block(0, X, block().y)
+            kept = Held.read(0, KEY, lambda given=given: given).content
+            assert kept.X is X
+            assert kept.y is given.y
 
     def test_messages_of_other_code_are_withheld(self):
         for answer in (

@@ -16,7 +16,7 @@ from discreet.engines import spark as engine_module
 from discreet.errors import EngineError
 from discreet.solvers import GD
 from discreet.tables.columns import Categorical, Numeric
-from discreet.tables.encoding import Encoder
+from discreet.tables.encoder import Encoder
 from discreet.tables.schema import Schema, Target
 
 pytestmark = pytest.mark.spark

@@ -10,7 +10,7 @@ import pytest
 from discreet.engines import spark as engine_module
 from discreet.engines.blocks import Held
 from discreet.tables import Numeric, Schema, Target
-from discreet.tables.encoding import Encoder
+from discreet.tables.encoder import Encoder
 
 N = 500
 SCHEMA = Schema({"age": Numeric(0, 100)}, Target("paid", ["no", "yes"]), unit="person")

@@ -94,9 +94,9 @@ numba.njit(lambda x: x + 1.0)(2.0)
 sys.stderr.write("mine;")
 from discreet.objectives import compile as compiling
 compiling._announce = lambda text: sys.stderr.write(
-    f"announced, {len(kernels.losses.signatures)} compiled;"
+    f"announced, {len(kernels.write_values.signatures)} compiled;"
 )
-""" + GRADIENT.replace("print", "kernels.losses; print")
+""" + GRADIENT.replace("print", "kernels.write_values; print")
     source = Path(discreet.__file__).parent.parent
     written = run(code, tmp_path, source, NUMBA_CACHE_DIR=str(tmp_path)).stderr
     assert written == "mine;announced, 0 compiled;"
@@ -116,7 +116,7 @@ def test_a_cache_is_bound_to_all_sources_of_kernels(monkeypatch, tmp_path):
         digests.append(compiling._sources.__wrapped__())
     assert len(set(digests)) == 4
     monkeypatch.undo()
-    assert kernels.losses._cache._cache_file._source_stamp == compiling._sources()
+    assert kernels.write_values._cache._cache_file._source_stamp == compiling._sources()
 
 
 def test_no_folder_means_no_cache(monkeypatch):

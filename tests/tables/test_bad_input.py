@@ -18,7 +18,7 @@ import pytest
 from discreet.errors import TableError
 from discreet.tables import csv_files
 from discreet.tables.columns import Boolean, Categorical, Ignored, Numeric, Ordinal
-from discreet.tables.reading import read
+from discreet.tables.reader import read
 from discreet.tables.schema import FileFormat, Schema, Target
 
 SECRET = "SECRET-7391"

@@ -12,7 +12,7 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("pyarrow.parquet")
 
 from discreet.tables.draft import draft, layout
-from discreet.tables.reading import read
+from discreet.tables.reader import read
 
 from .drafts import N, private
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from discreet import Ledger
-from discreet.core import Budget, Laplace, PermuteAndFlip
-from discreet.core.ranges import edges
+from discreet.core import Budget, Laplace, PermuteAndFlip, cell_questions
+from discreet.core.cell_questions import CellBounds, KindVote, TextCounts
+from discreet.core.histogram import LimitedHistogram, StabilityHistogram
 from discreet.errors import (
     BudgetExceeded,
     NotSupported,
@@ -18,17 +19,15 @@ from discreet.errors import (
     PrivacyLeakWarning,
     TableError,
 )
-from discreet.tables import estimate
+from discreet.tables import cell_rows, estimate
 from discreet.tables.columns import Boolean, Categorical, Ignored, Numeric
-from discreet.tables.histogram import StabilityHistogram
 from discreet.tables.schema import Schema
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
-from discreet.tables.cells import number_margin, whole_margin  # noqa: E402
 from discreet.tables.draft import draft_private  # noqa: E402
-from discreet.tables.reading import read  # noqa: E402
+from discreet.tables.reader import read  # noqa: E402
 
 from .drafts import CITIES, N, private  # noqa: E402
 
@@ -186,13 +185,14 @@ class TestPrivateDraft:
         # Limit 1,000, noise of scale 2 rows or less, 6,000 persons and 4 cities: certain.
         monkeypatch.setattr(estimate, "DISTINCT_LIMIT", 1000)
         most = []
-        update = estimate.Tally.add
+        update = cell_questions._LimitedTextCounts.add
 
-        def add(tally, values):
-            update(tally, values)
-            most.append(len(tally.texts))
+        def add(question, exact, cells):
+            found = update(question, exact, cells)
+            most.append(0 if found is None else len(found))
+            return found
 
-        monkeypatch.setattr(estimate.Tally, "add", add)
+        monkeypatch.setattr(cell_questions._LimitedTextCounts, "add", add)
         schema = private(csv_file, target="label")
         assert "distinct" in schema.columns["person"].reason
         assert schema.columns["city"].values == tuple(CITIES)
@@ -261,28 +261,36 @@ class TestBudget:
         from discreet.core import PrivacyFilter
 
         seen = []
-        charge, batches = PrivacyFilter.charge, estimate.batches
+        charge, batches = PrivacyFilter.charge_all, cell_rows.batches
 
-        def noted_charge(self, mechanism, times=1):
-            charge(self, mechanism, times)
-            seen.append((mechanism, times))
+        def noted_charge(self, uses):
+            charge(self, uses)
+            seen.extend(uses)
 
         def noted_batches(*args, **kwargs):
             seen.append("read")
             return batches(*args, **kwargs)
 
-        monkeypatch.setattr(PrivacyFilter, "charge", noted_charge)
-        monkeypatch.setattr(estimate, "batches", noted_batches)
+        monkeypatch.setattr(PrivacyFilter, "charge_all", noted_charge)
+        monkeypatch.setattr(cell_rows, "batches", noted_batches)
         return seen
 
+    @pytest.mark.parametrize("limit", [50_000, 1000])
     @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
-    def test_an_independent_sum_of_all_questions_is_the_budget(self, csv_file, relation, charges):
+    def test_an_independent_sum_of_all_questions_is_the_budget(
+        self, csv_file, relation, limit, charges, monkeypatch
+    ):
+        monkeypatch.setattr(estimate, "DISTINCT_LIMIT", limit)
         private(csv_file, 1.0, 1e-7, relation, target="label")
         uses = [entry for entry in charges if entry != "read"]
         # Recomputed from the noise of each mechanism, not from its stated cost: scale at
         # sensitivity s is s/ε for Laplace, and 2s/ε for a selection that is not monotone.
         epsilon = delta = 0.0
-        for mechanism, times in uses:
+        for used, times in uses:
+            mechanism = used
+            if isinstance(used, LimitedHistogram):
+                epsilon += times / used.limit.scale(1.0)
+                mechanism = used.histogram
             if isinstance(mechanism, Laplace):
                 epsilon += times / mechanism.scale(1.0)
             elif isinstance(mechanism, PermuteAndFlip):
@@ -298,7 +306,8 @@ class TestBudget:
         kinds = Counter()
         for mechanism, times in uses:
             kinds[type(mechanism)] += times
-        assert kinds == {Laplace: 10, PermuteAndFlip: 4, StabilityHistogram: 3}
+        of_texts = StabilityHistogram if limit > 6000 else LimitedHistogram
+        assert kinds == {Laplace: 10, PermuteAndFlip: 4, of_texts: 3}
 
     @pytest.mark.parametrize("task", ["classes", "numbers"])
     def test_a_stated_task_is_not_voted_on_and_costs_no_more(self, csv_file, charges, task):
@@ -308,7 +317,7 @@ class TestBudget:
         assert epsilon == pytest.approx(1.0, rel=1e-9)
         assert epsilon <= 1.0
         votes = [times for mechanism, times in uses if isinstance(mechanism, Laplace)]
-        assert votes == [8]  # two each for the other four columns
+        assert votes == [1] * 8  # two each for the other four columns
         asked = Counter()
         for mechanism, times in uses:
             asked[type(mechanism)] += times
@@ -370,33 +379,28 @@ def test_neighbouring_files_differ_in_one_count_at_most(tmp_path):
     # What is collected, before noise: cells are counted one by one, also in mixed blocks.
 
     rows = ["1", "1.0", "x", "", "2.5", "nan", "1e3", "x"]
-    question = estimate.Question(
-        "a",
-        PermuteAndFlip(1.0, monotone=False),
-        StabilityHistogram(1.0, 1e-6, "add_remove"),
-    )
 
     def collected(cells):
         values = pa.array([cell or None for cell in cells], type=pa.string())
-        tally = estimate.Tally(question, None, np.zeros(2 * edges().size + 1, dtype=np.int64))
-        tally.add(values)
-        return tally, np.array([number_margin(values), whole_margin(values)])
+        block = cell_rows.CellBlock({"a": values})
+        margins = np.array([KindVote("a").on(block), KindVote("a", whole=True).on(block)])
+        return TextCounts("a").on(block), CellBounds("a", 0.9).on(block), margins
 
-    whole, margin = collected(rows)
+    texts, counts, margins = collected(rows)
     for place in range(len(rows)):
-        less, other_margin = collected(rows[:place] + rows[place + 1 :])
-        assert np.abs(margin - other_margin).max() <= 1
-        assert np.abs(whole.cells - less.cells).sum() <= 1
-        gone = whole.texts - less.texts
+        fewer_texts, fewer_counts, other = collected(rows[:place] + rows[place + 1 :])
+        assert np.abs(margins - other).max() <= 1
+        assert np.abs(counts - fewer_counts).sum() <= 1
+        gone = texts - fewer_texts
         assert sum(gone.values()) == (rows[place] != "")
-        assert not less.texts - whole.texts
+        assert not fewer_texts - texts
 
 
 def test_float_cells_become_texts_one_by_one():
     # Whether 3.0 is called "3" must not depend on the other cells of its block.
-    assert dict(estimate.text_counts(pa.array([3.0, 3.0, 0.5, math.nan, None]))) == {
-        "3": 2,
-        "0.5": 1,
-    }
-    assert dict(estimate.text_counts(pa.array([3.0]))) == {"3": 1}
-    assert dict(estimate.text_counts(pa.array(["3.0", "3"]))) == {"3.0": 1, "3": 1}
+    def text_counts(values):
+        return dict(cell_rows.CellBlock({"a": pa.array(values)}).text_counts("a", None))
+
+    assert text_counts([3.0, 3.0, 0.5, math.nan, None]) == {"3": 2, "0.5": 1}
+    assert text_counts([3.0]) == {"3": 1}
+    assert text_counts(["3.0", "3"]) == {"3.0": 1, "3": 1}

@@ -162,7 +162,7 @@ def _attack_all(
     import sklearn.linear_model  # noqa: F401  # for learned statistics; not to be timed
 
     from discreet.audit import run
-    from discreet.tables.columns import counted
+    from discreet.tables.messages import counted
 
     if trials is None or minutes is not None:
         about = minutes or sum(

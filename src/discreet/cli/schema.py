@@ -93,7 +93,7 @@ def draft(
     """
     from discreet import tables
     from discreet.tables.columns import may_be_unit
-    from discreet.tables.sources import source
+    from discreet.tables.source import source
 
     screen = Screen(as_json=as_json)
     options.check_output(output, force, *files)

@@ -151,10 +151,11 @@ class Curator(AccountPart):
         for question, mechanism in asked:
             question.check(public, mechanism)
         self._charge(*((mechanism, question.uses) for question, mechanism in asked))
-        exact = self._rows.answer([question for question, _ in asked])
+        ready = [question.prepare(mechanism, self._noise) for question, mechanism in asked]
+        exact = self._rows.answer(ready)
         public = self._public  # the size of a file is known once it was read
         answers = []
-        for (question, mechanism), value in zip(asked, exact, strict=True):
+        for question, (_, mechanism), value in zip(ready, asked, exact, strict=True):
             answer = question.release(value, mechanism, public, self._noise)
             if isinstance(question, Gradient):
                 self._measured = (answer, value, question)

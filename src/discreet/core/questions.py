@@ -115,6 +115,13 @@ class Question(Generic[Answer]):
                 f"{type(self).__name__} needs a {names} mechanism; got {type(mechanism).__name__}."
             )
 
+    def prepare(self, mechanism: Any, noise: Noise) -> Question[Answer]:
+        """Return the question as rows are read for it, once it was charged for.
+
+        A question whose reading depends on noise draws it here. Most draw it in `release`.
+        """
+        return self
+
     def sensitivity(self, relation: Relation) -> float:
         """Bound how far one unit moves the exact answer, without rounding errors."""
         raise NotImplementedError

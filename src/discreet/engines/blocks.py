@@ -68,10 +68,14 @@ class Held:
     @classmethod
     def read(cls, id: int, key: bytes, make: Callable[[], Block]) -> Held:
         """Hold what ``make`` returns, with its mark."""
-        block, problem = _tried(make)
-        if problem is not None:
-            return cls(id, b"", None, 0, problem)
-        return cls(id, mark_of(key, block), block, sum(array.nbytes for array in _arrays(block)))
+
+        def made() -> Held:
+            block = make()
+            size = sum(array.nbytes for array in _arrays(block))
+            return cls(id, mark_of(key, block), laid_out(block), size)
+
+        held, problem = _tried(made)
+        return held if problem is None else cls(id, b"", None, 0, problem)
 
     def numbered(self, id: int) -> Held:
         """Return the block under another id."""
@@ -150,6 +154,24 @@ class Marks:
 def count_rows(block: Block) -> int:
     """Return the number of rows of a block (private, but for the total)."""
     return int(block.X.shape[0])
+
+
+def laid_out(block: Block) -> Block:
+    """Return the block with arrays that kernels can read in place: aligned, dense rows in C order.
+
+    An array that was sent by another worker begins at any byte of a message, and a table that was
+    made of a dataframe is often stored by columns. Each question would copy their rows to tiles, so
+    they are copied once.
+    """
+    table: Any = block.X
+    if not sp.issparse(table):
+        table = np.require(table, requirements=("C", "A"))
+    elif not all(part.flags.aligned for part in (table.data, table.indices, table.indptr)):
+        table = table.copy()
+    y = block.y
+    if isinstance(y, np.ndarray):
+        y = np.require(y, requirements="A")
+    return block._replace(X=table, y=y)
 
 
 def lost(engine: str, error: BaseException, advice: str = "") -> EngineError:

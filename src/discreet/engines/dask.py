@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any, Literal
 
 import dask
@@ -29,17 +29,18 @@ from numpy.typing import NDArray
 from discreet.engines.blocks import Answer, Held, Marks, Part, Task, count_rows, lost
 from discreet.engines.table import BlockTable, Opened, UnitsOfBlock, check_schema, opened
 from discreet.rows.partitions import Block
-from discreet.tables.reading import IdCodes, read
+from discreet.tables.reader import open_blocks
 from discreet.tables.schema import Schema
-from discreet.tables.sources import source
+from discreet.tables.source import source
+from discreet.tables.storage import memory_limit
 
 
 @dataclass(frozen=True, eq=False)
 class DaskEngine:
     """Ask blocks on the workers of a `distributed` client, or in this process if it is None.
 
-    A block is a future, or a `Delayed` that was computed. A task goes to each block by itself, so
-    that the only thing a scheduler looks for is the worker that has the block.
+    A block is a future, or a `Delayed` that was computed. The tasks of a question go to the
+    scheduler in one message; each depends on one block, so it runs on the worker that has it.
     """
 
     client: Any
@@ -94,11 +95,11 @@ class DaskEngine:
         self, method: Callable[..., Any], blocks: Sequence[Any], arguments: Iterable[Any]
     ) -> list[Any]:
         """Call a method of each block with an argument, where the block is."""
-        pairs = zip(blocks, arguments, strict=False)
+        own = list(islice(arguments, len(blocks)))
         if self.client is None:
             call = delayed(method, pure=False, traverse=False)
-            return self._computed([call(*pair) for pair in pairs])
-        return [self.client.submit(method, *pair, pure=False) for pair in pairs]
+            return self._computed([call(*pair) for pair in zip(blocks, own, strict=True)])
+        return list(self.client.map(method, blocks, own, pure=False))
 
     @staticmethod
     def _computed(blocks: Sequence[Delayed]) -> list[Delayed]:
@@ -186,8 +187,9 @@ def _encode(id: int, key: bytes, part: Any, schema: Schema, form: dict[str, Any]
     """Make a block of a file or of a part of a dataframe, on a worker."""
 
     def make() -> Block:
-        ids = None if schema.unit is None else IdCodes(schema.unit, schema.file.missing)
-        X, y, codes = read(part, schema, ids=ids, **form)
+        blocks = open_blocks(part, schema, True, unit=True, **form)
+        X, y, codes = blocks.joined(memory_limit(None))
+        ids = blocks.ids
         if ids is None or codes is None:
             return Block(id, X, y)
         return Block(id, X, y, units=UnitsOfBlock.named(codes, ids.kind, ids.values, key))

@@ -17,10 +17,10 @@ import numpy as np
 from discreet.engines.blocks import Answer, Held, Marks, Part, Task, count_rows, lost
 from discreet.engines.table import Opened, UnitsOfBlock, check_schema, opened
 from discreet.rows.partitions import Block
-from discreet.tables.arrays import GrowingArray, GrowingRows
-from discreet.tables.encoding import Encoder
-from discreet.tables.reading import IdCodes
+from discreet.tables.encoder import Encoder
+from discreet.tables.records import IdCodes
 from discreet.tables.schema import Schema
+from discreet.tables.storage import GrowingArray, GrowingRows
 
 ADVICE = " Workers need discreet installed for their Python, which PYSPARK_PYTHON names."
 

@@ -534,7 +534,7 @@ def _restored(stored: _Estimator) -> Any:
 
 
 def _table(pipeline: Pipeline) -> _Table:
-    from discreet.tables.reading import TableTransformer
+    from discreet.tables.reader import TableTransformer
 
     first = pipeline.steps[0][1]
     paid = [type(step).__name__ for _, step in pipeline.steps[:-1] if hasattr(step, "guarantee_")]
@@ -558,7 +558,7 @@ def _table(pipeline: Pipeline) -> _Table:
 
 
 def _pipeline(stored: _Table, estimator: Any) -> Pipeline:
-    from discreet.tables.reading import TableTransformer
+    from discreet.tables.reader import TableTransformer
     from discreet.tables.schema import Schema
 
     first, second = stored.steps

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import hashlib
 import importlib
 import logging
@@ -19,7 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+"""Options of every kernel; no wrapper for callbacks from C is compiled, as there are none."""
 
 _log = logging.getLogger("discreet.compile")
 
@@ -63,6 +65,14 @@ def _sources() -> str:
     return hashlib.sha256(b"".join(contents)).hexdigest()
 
 
+def subroutine(function: Callable[..., Any]) -> Any:
+    """Return ``function`` for kernels to call: Python cannot, which makes it quicker to compile."""
+    from numba import njit
+
+    compile_: Any = njit  # the option is not among the types that numba states
+    return compile_(function, no_cpython_wrapper=True, **OPTIONS)
+
+
 def inlined(function: Callable[..., Any]) -> Any:
     """Return ``function`` as a part of kernels that call it, compiled together with them."""
     from numba import njit
@@ -72,28 +82,48 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 @functools.cache
 def _watch() -> None:
-    """Announce the first kernel that is compiled in this process (not one that is loaded)."""
+    """Announce the first kernel that is compiled in this process (not one that is loaded).
+
+    While kernels are compiled, no garbage is collected: numba makes millions of objects, and to go
+    through them many times would take a seventh of the time.
+    """
     event: Any = importlib.import_module("numba.core.event")
 
     class Listener(event.Listener):  # type: ignore[misc]
-        def on_start(self, started: Any) -> None:
-            if not _is_own((started.data or {}).get("dispatcher")):
-                return
-            event.unregister("numba:compile", self)
-            _announce(
-                "Compiling numerical code for its first use. This takes about 20 s and happens "
-                "once: later processes load the result, if its folder (NUMBA_CACHE_DIR) can be "
-                "written."
-            )
+        """Kernels compile one at a time, under a lock of numba's, and within each other."""
 
-        def on_end(self, _event: Any) -> None:
-            """Do nothing: one line is enough."""
+        announced = False
+        depth = 0
+        collects = False
+
+        def on_start(self, started: Any) -> None:
+            if not _is_own(started):
+                return
+            if not self.announced:
+                self.announced = True
+                _announce(
+                    "Compiling numerical code for its first use. This takes a few seconds and "
+                    "happens once: later processes load the result, if its folder "
+                    "(NUMBA_CACHE_DIR) can be written."
+                )
+            if self.depth == 0:
+                self.collects = gc.isenabled()
+                gc.disable()
+            self.depth += 1
+
+        def on_end(self, ended: Any) -> None:
+            if not _is_own(ended):
+                return
+            self.depth -= 1
+            if self.depth == 0 and self.collects:
+                gc.enable()
 
     event.register("numba:compile", Listener())
 
 
-def _is_own(dispatcher: Any) -> bool:
-    """Return whether a function to be compiled is one of this package."""
+def _is_own(event: Any) -> bool:
+    """Return whether an event is about a function of this package."""
+    dispatcher = (event.data or {}).get("dispatcher")
     module = getattr(getattr(dispatcher, "py_func", None), "__module__", None)
     return str(module).partition(".")[0] == __package__.partition(".")[0]
 

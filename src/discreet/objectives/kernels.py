@@ -7,7 +7,7 @@ Each formula is that of the NumPy form, in plain arithmetic, so that loops over 
 and a row's number has the same bits wherever the row lies. Results agree with NumPy's to 4 units in
 the last place, which tests check. What is not a number stays so.
 
-Kernels know a loss by its code and its parameter.
+Kernels know a loss by its form, which `form_of` makes of its code and its parameter.
 """
 
 import math
@@ -16,24 +16,32 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from discreet.objectives.compile import inlined, kernel
-from discreet.objectives.families import SMOOTHING, Gamma, Pinball, Poisson, SmoothPinball
-from discreet.objectives.losses import Hinge, Huber, HuberHinge, Logistic, Sigmoid, Squared
-
-# The code of each loss; 0 is a loss without kernels.
-LOGISTIC = Logistic.code
-HINGE = Hinge.code
-HUBER_HINGE = HuberHinge.code
-HUBER = Huber.code
-SQUARED = Squared.code
-SIGMOID = Sigmoid.code
-POISSON = Poisson.code
-GAMMA = Gamma.code
-PINBALL = Pinball.code
-SMOOTH_PINBALL = SmoothPinball.code
+from discreet.objectives.compile import inlined, kernel, subroutine
+from discreet.objectives.families import SMOOTHING
 
 REACH = 300.0
 """Arguments of exponentials are cut to this: nothing overflows (docs/proofs/summation.md)."""
+
+# The ``code`` of each loss; 0 is a loss without kernels.
+LOGISTIC = 1
+HINGE = 2
+HUBER_HINGE = 3
+HUBER = 4
+SQUARED = 5
+SIGMOID = 6
+POISSON = 7
+GAMMA = 8
+PINBALL = 9
+SMOOTH_PINBALL = 10
+
+
+def form_of(code, parameter):
+    """Return a loss as kernels take it: its parameter, as many times as its code says.
+
+    The length of a tuple is known when a kernel is compiled, so only the formula of this loss is
+    compiled into it.
+    """
+    return (parameter,) * code
 
 
 @intrinsic
@@ -46,7 +54,7 @@ def _from_bits(_context, bits):
     return types.float64(types.int64), generate
 
 
-@kernel
+@inlined
 def exp(x):
     """Return exp(x) for |x| ≤ 700, to about 1e-16 relative.
 
@@ -66,14 +74,14 @@ def exp(x):
     return s * _from_bits((np.int64(np.int32(k)) + 1023) << 52)
 
 
-@kernel
+@inlined
 def _small_exp(z):
     """Return exp(−|z|), cut off at `REACH` (also where z is not a number)."""
     size = abs(z)
     return exp(-size if size < REACH else -REACH)
 
 
-@kernel
+@inlined
 def _cut_exp(z):
     """Return exp(z), with z cut to ±`REACH`."""
     cut = REACH if z > REACH else z
@@ -87,14 +95,14 @@ def exponentials(values, out):
         out[i] = _cut_exp(values[i])
 
 
-@kernel
+@inlined
 def _cut(value, low, high):
     """Return the value cut to [low, high]; what is not a number stays so."""
     value = high if value > high else value
     return low if value < low else value
 
 
-@kernel
+@inlined
 def softplus(z):
     """Return log(1 + exp(z)), to about 1e-15.
 
@@ -116,7 +124,7 @@ def softplus(z):
     return result if z == z else z
 
 
-@kernel
+@inlined
 def _beyond(limit, margin, target):
     """Return whether a margin is beyond a target at the limit, of the squared loss."""
     above = target >= limit and margin > target
@@ -124,76 +132,133 @@ def _beyond(limit, margin, target):
     return above or below
 
 
-@inlined
-def _label_loss(code, parameter, z):
-    """Return φ of a classification loss, by the product z of target and margin."""
-    if code == LOGISTIC:
-        return softplus(-z)
-    if code == SIGMOID:
-        small = _small_exp(z)
-        return (small if z >= 0.0 else 1.0) / (1.0 + small) if z == z else z
-    s = 1.0 - z
-    if code == HINGE:
-        return 0.0 if s <= 0.0 else s
-    near = parameter if s > parameter else s
-    near = -parameter if near < -parameter else near
-    return s if s > parameter else (near + parameter) * ((near + parameter) / (4.0 * parameter))
+# Values: one function per loss, so that a process compiles those it needs.
 
 
 @inlined
-def _log_link_loss(code, parameter, margin, target):
-    """Return φ of a loss whose margin is the logarithm of a mean: Poisson and gamma."""
-    if code == POISSON:
-        y = _cut(target, 0.0, parameter)
-        top = math.log(parameter)
-        near = top if margin > top else margin
-        own = y * math.log(y) if y > 0.0 else 0.0
-        rest = (_cut_exp(near) - y) - (y * near - own)
-        return (0.0 if rest < 0.0 else rest) + (parameter - y) * (margin - near)
+def logistic_loss(_parameter, margin, target):
+    """Return φ of the logistic loss."""
+    return softplus(-target * margin)
+
+
+@inlined
+def hinge_loss(_parameter, margin, target):
+    """Return φ of the hinge."""
+    s = 1.0 - target * margin
+    return 0.0 if s <= 0.0 else s
+
+
+@inlined
+def huber_hinge_loss(h, margin, target):
+    """Return φ of the smoothed hinge."""
+    s = 1.0 - target * margin
+    near = h if s > h else s
+    near = -h if near < -h else near
+    return s if s > h else (near + h) * ((near + h) / (4.0 * h))
+
+
+@inlined
+def huber_loss(limit, margin, target):
+    """Return φ of the Huber loss."""
+    size = abs(margin - target)
+    near = limit if size > limit else size
+    return near * (size - 0.5 * near)
+
+
+@inlined
+def sigmoid_loss(_parameter, margin, target):
+    """Return φ of the sigmoid loss."""
+    z = target * margin
+    small = _small_exp(z)
+    return (small if z >= 0.0 else 1.0) / (1.0 + small) if z == z else z
+
+
+@inlined
+def poisson_loss(limit, margin, target):
+    """Return φ of the Poisson loss."""
+    y = _cut(target, 0.0, limit)
+    top = math.log(limit)
+    near = top if margin > top else margin
+    own = y * math.log(y) if y > 0.0 else 0.0
+    rest = (_cut_exp(near) - y) - (y * near - own)
+    return (0.0 if rest < 0.0 else rest) + (limit - y) * (margin - near)
+
+
+@inlined
+def gamma_loss(threshold, margin, target):
+    """Return φ of the gamma loss."""
     gap = math.log(target) - margin
-    most = math.log1p(parameter)
+    most = math.log1p(threshold)
     near = most if gap > most else gap
     rest = math.expm1(near) - near
-    return (0.0 if rest < 0.0 else rest) + parameter * (gap - near)
+    return (0.0 if rest < 0.0 else rest) + threshold * (gap - near)
 
 
-@kernel
-def loss(code, parameter, margin, target):
-    """Return φ(margin, target)."""
-    if code in (LOGISTIC, HINGE, HUBER_HINGE, SIGMOID):
-        return _label_loss(code, parameter, target * margin)
-    if code in (POISSON, GAMMA):
-        return _log_link_loss(code, parameter, margin, target)
+@inlined
+def pinball_loss(quantile, margin, target):
+    """Return φ of the pinball loss."""
     r = margin - target
-    if code == HUBER:
-        size = abs(r)
-        near = parameter if size > parameter else size
-        return near * (size - 0.5 * near)
-    if code == PINBALL:
-        return (1.0 - parameter) * r if r > 0.0 else -parameter * r
-    if code == SMOOTH_PINBALL:
-        near = _cut(r, -SMOOTHING, SMOOTHING) + SMOOTHING
-        rest = r - SMOOTHING
-        rest = 0.0 if rest < 0.0 else rest
-        return near * (near / (4.0 * SMOOTHING)) + rest - parameter * r
-    return 0.0 if _beyond(parameter, margin, target) else 0.5 * r * r
+    return (1.0 - quantile) * r if r > 0.0 else -quantile * r
+
+
+@inlined
+def smooth_pinball_loss(quantile, margin, target):
+    """Return φ of the smoothed pinball loss."""
+    r = margin - target
+    near = _cut(r, -SMOOTHING, SMOOTHING) + SMOOTHING
+    rest = r - SMOOTHING
+    rest = 0.0 if rest < 0.0 else rest
+    return near * (near / (4.0 * SMOOTHING)) + rest - quantile * r
+
+
+@inlined
+def squared_loss(limit, margin, target):
+    """Return φ of the squared loss."""
+    r = margin - target
+    return 0.0 if _beyond(limit, margin, target) else 0.5 * r * r
+
+
+@subroutine
+def value(form, margin, target):
+    """Return φ(margin, target) of the loss that has this form."""
+    if len(form) == LOGISTIC:
+        return logistic_loss(form[0], margin, target)
+    elif len(form) == HINGE:
+        return hinge_loss(form[0], margin, target)
+    elif len(form) == HUBER_HINGE:
+        return huber_hinge_loss(form[0], margin, target)
+    elif len(form) == HUBER:
+        return huber_loss(form[0], margin, target)
+    elif len(form) == SIGMOID:
+        return sigmoid_loss(form[0], margin, target)
+    elif len(form) == POISSON:
+        return poisson_loss(form[0], margin, target)
+    elif len(form) == GAMMA:
+        return gamma_loss(form[0], margin, target)
+    elif len(form) == PINBALL:
+        return pinball_loss(form[0], margin, target)
+    elif len(form) == SMOOTH_PINBALL:
+        return smooth_pinball_loss(form[0], margin, target)
+    else:
+        return squared_loss(form[0], margin, target)
 
 
 @kernel
-def losses(code, parameter, margins, targets, out):
+def write_values(form, margins, targets, out):
     """Write φ(margin, target) to out, for arrays."""
-    if code == LOGISTIC:
-        for i in range(out.size):
-            out[i] = softplus(-targets[i] * margins[i])
-    else:
-        for i in range(out.size):
-            out[i] = loss(code, parameter, margins[i], targets[i])
+    for i in range(out.size):
+        out[i] = value(form, margins[i], targets[i])
+
+
+def losses(code, parameter, margins, targets, out):
+    """Write φ(margin, target) of a loss to out, for arrays."""
+    write_values(form_of(code, parameter), margins, targets, out)
 
 
 # Slopes: one loop per loss, so that a process compiles those it needs.
 
 
-@kernel
+@inlined
 def logistic_slopes(_parameter, margins, targets, out):
     """Write φ' of the logistic loss to out."""
     for i in range(out.size):
@@ -203,7 +268,7 @@ def logistic_slopes(_parameter, margins, targets, out):
         out[i] = slope if z == z else z
 
 
-@kernel
+@inlined
 def sigmoid_slopes(_parameter, margins, targets, out):
     """Write φ' of the sigmoid loss to out."""
     for i in range(out.size):
@@ -213,7 +278,7 @@ def sigmoid_slopes(_parameter, margins, targets, out):
         out[i] = -targets[i] * (small / (below * below)) if z == z else z
 
 
-@kernel
+@inlined
 def hinge_slopes(_parameter, margins, targets, out):
     """Write φ' of the hinge to out, 0 at the kink."""
     for i in range(out.size):
@@ -221,7 +286,7 @@ def hinge_slopes(_parameter, margins, targets, out):
         out[i] = -targets[i] if s > 0.0 else (0.0 if s <= 0.0 else s)
 
 
-@kernel
+@inlined
 def huber_hinge_slopes(h, margins, targets, out):
     """Write φ' of the smoothed hinge to out."""
     for i in range(out.size):
@@ -231,7 +296,7 @@ def huber_hinge_slopes(h, margins, targets, out):
         out[i] = -targets[i] * ((s + h) / (2.0 * h))
 
 
-@kernel
+@inlined
 def huber_slopes(limit, margins, targets, out):
     """Write φ' of the Huber loss to out: that of the squared loss, clipped."""
     for i in range(out.size):
@@ -240,7 +305,7 @@ def huber_slopes(limit, margins, targets, out):
         out[i] = -limit if r < -limit else r
 
 
-@kernel
+@inlined
 def squared_slopes(limit, margins, targets, out):
     """Write φ' of the squared loss to out."""
     for i in range(out.size):
@@ -248,7 +313,7 @@ def squared_slopes(limit, margins, targets, out):
         out[i] = 0.0 if beyond else margins[i] - targets[i]
 
 
-@kernel
+@inlined
 def poisson_slopes(limit, margins, targets, out):
     """Write φ' of the Poisson loss to out: mean less target, both cut to the limit."""
     top = math.log(limit)
@@ -258,7 +323,7 @@ def poisson_slopes(limit, margins, targets, out):
         out[i] = mean - _cut(targets[i], 0.0, limit)
 
 
-@kernel
+@inlined
 def gamma_slopes(threshold, margins, targets, out):
     """Write φ' of the gamma loss to out, clipped from below."""
     for i in range(out.size):
@@ -266,7 +331,7 @@ def gamma_slopes(threshold, margins, targets, out):
         out[i] = -threshold if slope < -threshold else slope
 
 
-@kernel
+@inlined
 def pinball_slopes(quantile, margins, targets, out):
     """Write φ' of the pinball loss to out, 0 at the kink."""
     for i in range(out.size):
@@ -275,7 +340,7 @@ def pinball_slopes(quantile, margins, targets, out):
         out[i] = above - quantile if r == r else r
 
 
-@kernel
+@inlined
 def smooth_pinball_slopes(quantile, margins, targets, out):
     """Write φ' of the smoothed pinball loss to out."""
     for i in range(out.size):
@@ -284,28 +349,28 @@ def smooth_pinball_slopes(quantile, margins, targets, out):
 
 
 @kernel
-def slopes(code, parameter, margins, targets, out):
-    """Write φ'(margin, target) to out, for kernels that take any loss."""
-    if code == LOGISTIC:
-        logistic_slopes(parameter, margins, targets, out)
-    elif code == HINGE:
-        hinge_slopes(parameter, margins, targets, out)
-    elif code == HUBER_HINGE:
-        huber_hinge_slopes(parameter, margins, targets, out)
-    elif code == HUBER:
-        huber_slopes(parameter, margins, targets, out)
-    elif code == SIGMOID:
-        sigmoid_slopes(parameter, margins, targets, out)
-    elif code == POISSON:
-        poisson_slopes(parameter, margins, targets, out)
-    elif code == GAMMA:
-        gamma_slopes(parameter, margins, targets, out)
-    elif code == PINBALL:
-        pinball_slopes(parameter, margins, targets, out)
-    elif code == SMOOTH_PINBALL:
-        smooth_pinball_slopes(parameter, margins, targets, out)
+def slopes(form, margins, targets, out):
+    """Write φ'(margin, target) of the loss that has this form to out, for arrays."""
+    if len(form) == LOGISTIC:
+        logistic_slopes(form[0], margins, targets, out)
+    elif len(form) == HINGE:
+        hinge_slopes(form[0], margins, targets, out)
+    elif len(form) == HUBER_HINGE:
+        huber_hinge_slopes(form[0], margins, targets, out)
+    elif len(form) == HUBER:
+        huber_slopes(form[0], margins, targets, out)
+    elif len(form) == SIGMOID:
+        sigmoid_slopes(form[0], margins, targets, out)
+    elif len(form) == POISSON:
+        poisson_slopes(form[0], margins, targets, out)
+    elif len(form) == GAMMA:
+        gamma_slopes(form[0], margins, targets, out)
+    elif len(form) == PINBALL:
+        pinball_slopes(form[0], margins, targets, out)
+    elif len(form) == SMOOTH_PINBALL:
+        smooth_pinball_slopes(form[0], margins, targets, out)
     else:
-        squared_slopes(parameter, margins, targets, out)
+        squared_slopes(form[0], margins, targets, out)
 
 
 @kernel
@@ -315,8 +380,7 @@ def softmax_slopes(margins, targets, out):
     Loops are over rows, which are worked on side by side.
     """
     n_outputs, size = margins.shape
-    top = margins[0].copy()
-    total = np.zeros(size)
+    top, total = margins[0].copy(), np.zeros(size)
     for k in range(1, n_outputs):
         for i in range(size):
             top[i] = margins[k, i] if margins[k, i] > top[i] else top[i]

@@ -23,7 +23,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from discreet.objectives.compile import inlined, kernel
+from discreet.objectives.compile import inlined, kernel, subroutine
 from discreet.rows.bounds import SAFE_HIGH, SAFE_LOW, SMALLEST_FACTOR, SMALLEST_NORM
 from discreet.rows.vector_kernels import four_products, mapped_square, one_product
 
@@ -40,7 +40,7 @@ BITS_OF_ONE = np.uint64(1023 << 53)
 # Products and sums
 
 
-@kernel
+@subroutine
 def part(rows, start, stop):
     """Return rows start to stop."""
     if len(rows) == 1:
@@ -49,7 +49,7 @@ def part(rows, start, stop):
         return (rows[0][start : stop + 1], rows[1], rows[2])
 
 
-@kernel
+@subroutine
 def entries(rows, i):
     """Return the entries of row i that are stored."""
     if len(rows) == 1:
@@ -58,7 +58,7 @@ def entries(rows, i):
         return rows[2][rows[0][i] : rows[0][i + 1]]
 
 
-@kernel
+@subroutine
 def column(rows, i, k):
     """Return the column of entry k of row i; unsigned: an index is not counted from the end."""
     if len(rows) == 1:
@@ -73,7 +73,7 @@ def dense_product(table, i, vector):
     return one_product(table, i * table.shape[1], vector, table.shape[1])[0]
 
 
-@kernel
+@subroutine
 def product(rows, i, vector):
     """Return the product of row i with a vector."""
     if len(rows) == 1:
@@ -93,18 +93,26 @@ def product(rows, i, vector):
         return (a0 + a1) + (a2 + a3)
 
 
+@inlined
+def dense_products(table, vector, out):
+    """Write the products of the rows of an array with a vector to out, four rows at a time."""
+    width = table.shape[1]
+    whole = out.size - out.size % 4
+    for i in range(0, whole, 4):
+        found = four_products(table, i * width, vector, width)
+        out[i], out[i + 1], out[i + 2], out[i + 3] = found
+    for i in range(whole, out.size):
+        out[i] = one_product(table, i * width, vector, width)[0]
+
+
 @kernel
 def products(rows, vector, out):
-    """Write the products of all rows with a vector to out; of an array, four rows at a time."""
-    whole = 0
+    """Write the products of all rows with a vector to out."""
     if len(rows) == 1:
-        table, width = rows[0], rows[0].shape[1]
-        whole = out.size - out.size % 4
-        for i in range(0, whole, 4):
-            found = four_products(table, i * width, vector, width)
-            out[i], out[i + 1], out[i + 2], out[i + 3] = found
-    for i in range(whole, out.size):
-        out[i] = product(rows, i, vector)
+        dense_products(rows[0], vector, out)
+    else:
+        for i in range(out.size):
+            out[i] = product(rows, i, vector)
 
 
 @kernel
@@ -123,7 +131,7 @@ def few_products(rows, vector, used, out):
         out[i] = total
 
 
-@kernel
+@subroutine
 def add_row(rows, i, factor, out):
     """Add factor times row i to out."""
     if len(rows) == 1:
@@ -136,32 +144,68 @@ def add_row(rows, i, factor, out):
             out[np.uint64(columns[k])] += factor * values[k]
 
 
-@kernel
-def add(rows, coefficients, out):
-    """Add coefficients @ rows to out; of a C-contiguous array, four rows at a time."""
-    count = coefficients.size
-    whole = count - count % 4 if len(rows) == 1 else 0
-    if len(rows) == 1:
-        table = rows[0]
-        for i in range(0, whole, 4):
-            x0, x1, x2, x3 = table[i], table[i + 1], table[i + 2], table[i + 3]
-            c0, c1 = coefficients[i], coefficients[i + 1]
-            c2, c3 = coefficients[i + 2], coefficients[i + 3]
-            for j in range(out.size):
-                out[j] += (c0 * x0[j] + c1 * x1[j]) + (c2 * x2[j] + c3 * x3[j])
-    for i in range(whole, count):
-        add_row(rows, i, coefficients[i], out)
+@inlined
+def dense_add(table, coefficients, out):
+    """Add coefficients @ table to out, four rows of a C-contiguous array at a time."""
+    whole = coefficients.size - coefficients.size % 4
+    for i in range(0, whole, 4):
+        x0, x1, x2, x3 = table[i], table[i + 1], table[i + 2], table[i + 3]
+        c0, c1 = coefficients[i], coefficients[i + 1]
+        c2, c3 = coefficients[i + 2], coefficients[i + 3]
+        for j in range(out.size):
+            out[j] += (c0 * x0[j] + c1 * x1[j]) + (c2 * x2[j] + c3 * x3[j])
+    for i in range(whole, coefficients.size):
+        x0, c0 = table[i], coefficients[i]
+        for j in range(out.size):
+            out[j] += c0 * x0[j]
 
 
-@kernel
+@inlined
+def zero_lanes():
+    """Return interleaved sums of nothing."""
+    lanes = np.empty(LANES)
+    for i in range(LANES):
+        lanes[i] = 0.0
+    return lanes
+
+
+@inlined
+def lanes_total(lanes):
+    """Return the sum of interleaved sums, in their order."""
+    total = 0.0
+    for i in range(LANES):
+        total += lanes[i]
+    return total
+
+
+@inlined
 def lane_sum(values):
     """Return the sum of numbers, in interleaved sums that do not wait for each other."""
-    lanes = np.zeros(LANES)
+    lanes = zero_lanes()
     for start in range(0, values.size, LANES):
         some = values[start : start + LANES]
         for i in range(some.size):
             lanes[i] += some[i]
-    return lanes.sum()
+    return lanes_total(lanes)
+
+
+@kernel
+def scaled_row_sum(rows, scales, factors, out):
+    """Add factors @ (scaled rows, 1) to out, as `output_add` does for one output."""
+    width = out.size - 1
+    out[width] += lane_sum(factors)
+    scaled = np.empty(factors.size)
+    for i in range(factors.size):
+        factor = factors[i] * scales[i] if scales.size > 0 else factors[i]
+        scaled[i] = factor if abs(factor) > SMALLEST_FACTOR else 0.0
+    if len(rows) == 1:
+        dense_add(rows[0], scaled, out[:width])
+    else:
+        sums = np.zeros(width)
+        for i in range(factors.size):
+            add_row(rows, i, scaled[i], sums)
+        for j in range(width):
+            out[j] += sums[j]
 
 
 @kernel
@@ -174,7 +218,7 @@ def output_products(rows, weights, out):
         for start in range(0, out.shape[0], NEAR_ROWS):
             stop = min(start + NEAR_ROWS, out.shape[0])
             for k in range(weights.shape[0]):
-                products(part(rows, start, stop), weights[k], out[start:stop, k])
+                dense_products(rows[0][start:stop], weights[k], out[start:stop, k])
     else:
         turned, sums = weights.T.copy(), np.empty((4, weights.shape[0]))
         for i in range(out.shape[0]):
@@ -208,7 +252,7 @@ def output_add(rows, scales, factors, out):
         for start in range(0, size, NEAR_ROWS):
             stop = min(start + NEAR_ROWS, size)
             for k in range(out.shape[0]):
-                add(part(rows, start, stop), scaled[k, start:stop], out[k, :width])
+                dense_add(rows[0][start:stop], scaled[k, start:stop], out[k, :width])
     else:
         sums, turned = np.zeros((width, out.shape[0])), scaled.T.copy()
         for i in range(size):
@@ -217,20 +261,22 @@ def output_add(rows, scales, factors, out):
                 value, target = rows[2][k], sums[np.uint64(rows[1][k])]
                 for output in range(out.shape[0]):
                     target[output] += own[output] * value
-        out[:, :width] += sums.T
+        for k in range(out.shape[0]):
+            for j in range(width):
+                out[k, j] += sums[j, k]
 
 
 # Norms and maps
 
 
-@kernel
+@inlined
 def scaled_norm(values):
     """Return (norm, whether all values are finite), without overflow or underflow on the way."""
     largest = 0.0
     for j in range(values.size):
         if not abs(values[j]) < math.inf:
             return math.inf, False
-        largest = max(largest, abs(values[j]))
+        largest = abs(values[j]) if abs(values[j]) > largest else largest
     if largest == 0.0:
         return 0.0, True
     exponent = math.frexp(largest)[1]
@@ -403,8 +449,10 @@ def _bits(_context, number):
 def cell_of(number, first, last):
     """Return the cell of an entry: that of its exponent, then one for ±1 and one for 0."""
     bits = _bits(number) << np.uint64(1)  # without the sign
-    cell = min(max(np.int64(bits >> np.uint64(53)) - 1022, first), last) - first
-    cell = last - first + 1 if bits == BITS_OF_ONE else cell
+    exponent = np.int64(bits >> np.uint64(53)) - 1022
+    exponent = first if exponent < first else exponent
+    exponent = last if exponent > last else exponent
+    cell = last - first + 1 if bits == BITS_OF_ONE else exponent - first
     return last - first + 2 if bits == np.uint64(0) else cell
 
 
@@ -421,9 +469,9 @@ def count(rows, n_rows, weights, map, first, last, among, counts):
     ``weights`` are whole numbers, and without entries if all are 1. Cells are found for a whole row
     at a time, by vector instructions.
     """
-    cells = np.empty(counts.shape[0], dtype=np.int64)
-    sizes = np.empty(counts.shape[0], dtype=np.uint64)
-    (scales, factors, offset), numbers = map, np.empty(counts.shape[0])
+    scales, factors, offset = map
+    numbers = np.empty(counts.shape[0])
+    cells = np.empty(counts.shape[0], dtype=np.uint64)
     for i in range(n_rows):
         weight, values = weights[i] if weights.size > 0 else 1, entries(rows, i)
         if factors.size > 0:
@@ -433,19 +481,21 @@ def count(rows, n_rows, weights, map, first, last, among, counts):
         else:
             for k in range(values.size):
                 numbers[k] = values[k]
-        if among.size == 0:
-            for k in range(values.size):
-                cells[k] = cell_of(numbers[k], first, last)
-            for k in range(values.size):
-                counts[column(rows, i, k), np.uint64(cells[k])] += weight
-            continue
-        largest, best = np.uint64(0), 0
-        for k in range(values.size):  # bits without the sign are in the order of sizes
-            sizes[k] = (_bits(numbers[k]) << np.uint64(1)) & among[column(rows, i, k)]
-            largest = max(largest, sizes[k])
-        if largest > np.uint64(0):
-            while sizes[best] != largest:
+        size, best = values.size, 0
+        if among.size > 0:  # the largest entry takes the place of the first
+            largest = np.uint64(0)
+            for k in range(size):  # bits without the sign are in the order of sizes
+                cells[k] = (_bits(numbers[k]) << np.uint64(1)) & among[column(rows, i, k)]
+                largest = cells[k] if cells[k] > largest else largest
+            if largest == np.uint64(0):
+                continue
+            while cells[best] != largest:
                 best += 1
-            cell = np.uint64(cell_of(numbers[best], first, last))
-            counts[column(rows, i, best), cell] += weight
-            counts[among.size, cell] += weight
+            numbers[0] = numbers[best]
+            size = 1
+        for k in range(size):
+            cells[k] = cell_of(numbers[k], first, last)
+        for k in range(size):
+            counts[column(rows, i, best + k), cells[k]] += weight
+        if among.size > 0:
+            counts[among.size, cells[0]] += weight

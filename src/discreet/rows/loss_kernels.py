@@ -8,24 +8,35 @@ import math
 
 import numpy as np
 
-from discreet.objectives.compile import kernel
-from discreet.objectives.kernels import REACH, exp, loss, slopes, softmax_slopes, softplus
+from discreet.objectives.compile import inlined, kernel, subroutine
+from discreet.objectives.kernels import (
+    REACH,
+    exp,
+    form_of,
+    slopes,
+    softmax_slopes,
+    softplus,
+    value,
+)
 from discreet.rows.bounds import SMALLEST_FACTOR, UNIT_ROUNDOFF
 from discreet.rows.kernels import (
     LANES,
-    add,
     add_row,
+    dense_add,
     dense_product,
+    dense_products,
     lane_sum,
+    lanes_total,
     output_add,
     output_products,
     part,
     product,
     products,
+    zero_lanes,
 )
 
 
-@kernel
+@inlined
 def clip_slopes(norms, scales, weights, clip, slopes):
     """Turn slopes into the factors of the rows x_i in their clipped gradients.
 
@@ -50,38 +61,55 @@ def clip_slopes(norms, scales, weights, clip, slopes):
     return total
 
 
+def gradient(code, parameter, *arguments):
+    """Add clipped gradients of a loss as `add_gradients` does; code 0 is a loss without kernels."""
+    add_gradients(form_of(code, parameter), *arguments)
+
+
 @kernel
-def gradient(loss_code, parameter, rows, weights, numbers, clip, margins, heights, out):
+def add_gradients(loss, rows, weights, numbers, clip, margins, heights, out):
     """Add the clipped gradients of blocks of rows to rows of out, which end in the intercept's.
 
     ``weights`` has one more entry than rows have columns, a constant; if it has none, margins are
-    known, else they are written down. ``numbers`` are the targets (for code 0, the slopes), norms,
-    scales and weights of rows. ``heights`` are the rows that are worked on at a time, of an array
-    (at least 64: they are read from memory once), and the rows of a block.
+    known, else they are written down. ``numbers`` are the targets, norms, scales and weights of
+    rows; for a loss without kernels, whose form is empty, slopes take the place of targets.
+    ``heights`` are the rows that are worked on at a time, of an array (at least 64: they are read
+    from memory once), and the rows of a block.
     """
     targets, norms, scales, own = numbers
     width, block = out.shape[1] - 1, heights[1]
-    height = max(heights[0], LANES) if len(rows) == 1 else block
-    buffer = np.empty(min(height, margins.size))
+    height = block
+    if len(rows) == 1:
+        height = heights[0] if heights[0] > LANES else LANES
+    buffer = np.empty(height if height < margins.size else margins.size)
     for start in range(0, margins.size, block):
-        stop, total = min(start + block, margins.size), out[start // block]
+        stop, total = start + block, out[start // block]
+        stop = margins.size if stop > margins.size else stop
         for first in range(start, stop, height):
-            at = slice(first, min(first + height, stop))
-            here, some = margins[at], part(rows, at.start, at.stop)
+            last = stop if first + height > stop else first + height
+            here, factors = margins[first:last], buffer[: last - first]
             if weights.size > 0:
-                products(some, weights[:width], here)
+                if len(rows) == 1:
+                    dense_products(rows[0][first:last], weights[:width], here)
+                else:
+                    products(part(rows, first, last), weights[:width], here)
                 if scales.size > 0:
                     for i in range(here.size):
                         here[i] *= scales[first + i]
                 for i in range(here.size):
                     here[i] += weights[width]
-            factors = buffer[: here.size]
-            if loss_code == 0:
-                factors[:] = targets[at]
+            if len(loss) == 0:
+                for i in range(factors.size):
+                    factors[i] = targets[first + i]
             else:
-                slopes(loss_code, parameter, here, targets[at], factors)
-            total[width] += clip_slopes(norms[at], scales[at], own[at], clip, factors)
-            add(some, factors, total[:width])
+                slopes(loss, here, targets[first:last], factors)
+            limits, scale, weight = norms[first:last], scales[first:last], own[first:last]
+            total[width] += clip_slopes(limits, scale, weight, clip, factors)
+            if len(rows) == 1:
+                dense_add(rows[0][first:last], factors, total[:width])
+            else:
+                for i in range(factors.size):
+                    add_row(rows, first + i, factors[i], total)
 
 
 @kernel
@@ -109,7 +137,7 @@ def output_gradient(rows, weights, given, numbers, clip, margins, heights, out):
                     here[:] = margins[at].T
                 elif len(rows) == 1:
                     for k in range(n_outputs):
-                        products(some, vectors[k], here[k])
+                        dense_products(rows[0][at], vectors[k], here[k])
                 else:
                     found = np.empty((size, n_outputs))
                     output_products(some, vectors, found)
@@ -124,7 +152,7 @@ def output_gradient(rows, weights, given, numbers, clip, margins, heights, out):
             output_add(some, scales[at], slopes, out[start // block])
 
 
-@kernel
+@subroutine
 def clip_outputs(slopes, norms, weights, clip):
     """Clip the slopes of each row, a column, to norm clip / ‖x‖, times its weight, in place.
 
@@ -155,8 +183,13 @@ def clip_outputs(slopes, norms, weights, clip):
             slopes[k, i] = slopes[k, i] * factors[i] if factors[i] > 0.0 else 0.0
 
 
+def line_sums(code, parameter, *arguments):
+    """Write sums of clipped losses as `write_line_sums` does."""
+    write_line_sums(form_of(code, parameter), *arguments)
+
+
 @kernel
-def line_sums(code, parameter, margins, changes, targets, steps, clip, out):
+def write_line_sums(loss, margins, changes, targets, steps, clip, out):
     """Write the sums of clipped losses at margins − step·changes to out, for any loss and steps."""
     lanes = np.zeros((steps.size, LANES))
     for start in range(0, margins.size, LANES):
@@ -165,8 +198,8 @@ def line_sums(code, parameter, margins, changes, targets, steps, clip, out):
         for k in range(steps.size):
             step, sums = steps[k], lanes[k]
             for i in range(m.size):
-                value = loss(code, parameter, m[i] - step * v[i], y[i])
-                sums[i] += value if value < clip else clip
+                found = value(loss, m[i] - step * v[i], y[i])
+                sums[i] += found if found < clip else clip
     for k in range(steps.size):
         out[k] = lanes[k].sum()
 
@@ -223,7 +256,7 @@ def logistic_line_sums(margins, changes, targets, steps, clip, cap, group, out):
         _take_logarithms(product, out)
 
 
-@kernel
+@subroutine
 def _take_logarithms(product, out):
     for k in range(product.shape[0]):
         total = 0.0
@@ -236,15 +269,14 @@ def _take_logarithms(product, out):
 @kernel
 def cut_sum(values, weights, low, high):
     """Return the sum of values cut to [low, high], times weights if there are any; NaN is high."""
-    lanes = np.zeros(LANES)
+    lanes = zero_lanes()
     for start in range(0, values.size, LANES):
-        at = slice(start, min(start + LANES, values.size))
-        some, own = values[at], weights[at]
+        some, own = values[start : start + LANES], weights[start : start + LANES]
         for i in range(some.size):
             value = some[i] if some[i] < high else high
             value = value if value > low else low
             lanes[i] += value * own[i] if own.size > 0 else value
-    return lanes.sum()
+    return lanes_total(lanes)
 
 
 # Descents over batches: with noise, all that follows a noisy sum is computed from it alone
@@ -277,15 +309,19 @@ def take_step(total, noise, t, grid, magnitude, batch, step, alpha, radius, weig
         path[j] += weights[j]
 
 
-@kernel
 def descent(table, arrays, order, loss, numbers, path):
+    """Descend over batches as `descend` does; ``loss`` is (code, parameter)."""
+    descend(table, arrays, order, form_of(*loss), numbers, path)
+
+
+@kernel
+def descend(table, arrays, order, loss, numbers, path):
     """Descend over the batches that are the rows of ``order``; weights are updated in place.
 
-    ``table`` are rows, ``arrays`` their targets, norms and scales, ``loss`` is (code, parameter),
-    ``numbers`` are public, ``path`` has the weights and their sum.
+    ``table`` are rows, ``arrays`` their targets, norms and scales, ``numbers`` are public, ``path``
+    has the weights and their sum.
     """
     targets, norms, scales = arrays
-    code, parameter = loss
     clip, steps, alpha, radius, noise, grid, magnitude, intercept = numbers
     weights, sums = path
     b, width = order.shape[1], weights.size - (1 if intercept else 0)
@@ -304,7 +340,7 @@ def descent(table, arrays, order, loss, numbers, path):
                 margin = product(table, rows[k], weights)
             margin = margin * own[k] if own.size > 0 else margin
             margins[k] = margin + weights[width] if intercept else margin
-        slopes(code, parameter, margins, goals, factors)
+        slopes(loss, margins, goals, factors)
         constant = clip_slopes(sizes, own, own[:0], clip, factors)
         total[:] = 0.0
         for k in range(b):

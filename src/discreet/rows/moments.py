@@ -63,8 +63,9 @@ def row_sum(data: RowData) -> Sum:
     shape = (1, data.table.n_features + 1)
 
     def block_sum(at: slice) -> FloatArray:
-        values, own = np.zeros(shape), _factors(data, at, clip, root=False)[None]
-        KERNELS.output_add(data.table.block(at), data.scales[at], own, values)
+        values = np.zeros(shape)
+        factors = _factors(data, at, clip, root=False)
+        KERNELS.scaled_row_sum(data.table.block(at), data.scales[at], factors, values[0])
         return values
 
     total = carried_back(data, data.total(block_sum, shape), clip if data.map.is_identity else 1.0)

@@ -26,15 +26,16 @@ def triangle_norms(rows, scales, packed, inflation, out):
     """
     n_rows, n_columns = rows.shape
     turned = np.empty((n_columns + 1, 8))
-    turned[n_columns] = -1.0
     sums, squares = np.empty((TOGETHER, 8)), np.empty(8)
+    for i in range(8):
+        turned[n_columns, i] = -1.0
     for start in range(0, n_rows, 8):
-        count = min(8, n_rows - start)
         for i in range(8):
-            here, scale = rows[min(start + i, n_rows - 1)], scales[min(start + i, n_rows - 1)]
+            row = start + i if start + i < n_rows else n_rows - 1
+            here, scale = rows[row], scales[row]
             for j in range(n_columns):
                 turned[j, i] = scale * here[j]
-        squares[:] = 0.0
+            squares[i] = 0.0
         for group in range(packed.shape[0]):
             left = TOGETHER * group
             at = (group * (n_columns + 1) + left) * TOGETHER
@@ -42,8 +43,9 @@ def triangle_norms(rows, scales, packed, inflation, out):
             for k in range(TOGETHER):
                 for i in range(8):
                     squares[i] += sums[k, i] * sums[k, i]
-        for i in range(count):
-            out[start + i] = math.sqrt(max(squares[i], SAFE_LOW)) * inflation
+        for i in range(8 if start + 8 < n_rows else n_rows - start):
+            square = SAFE_LOW if squares[i] < SAFE_LOW else squares[i]
+            out[start + i] = math.sqrt(square) * inflation
 
 
 # Twice the working precision: each product and sum is split into its rounded value and its exact

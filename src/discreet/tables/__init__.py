@@ -14,9 +14,10 @@ pyarrow is imported when a table is read, not before.
 
 from discreet.tables.columns import Boolean, Categorical, Column, Hashed, Ignored, Numeric, Ordinal
 from discreet.tables.draft import draft, draft_private
-from discreet.tables.reading import Encoded, EncodedBlock, TableTransformer, batches, read
+from discreet.tables.reader import Encoded, TableTransformer, batches, read
+from discreet.tables.records import EncodedBlock
 from discreet.tables.schema import About, FileFormat, Schema, Spent, Target
-from discreet.tables.sources import Source, source
+from discreet.tables.source import Source, source
 
 __all__ = [
     "About", "Boolean", "Categorical", "Column", "Encoded", "EncodedBlock", "FileFormat",

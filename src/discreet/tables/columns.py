@@ -19,10 +19,18 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
+from discreet.tables.messages import quoted
 from discreet.validate import FloatArray, check_declared, check_fields, display, integer, number
 
-MISSING, OTHER = "(missing)", "(other)"  # encoded columns for cells missing or not listed
-SPACES = " \t\n\r\v\f\u00a0"  # stripped from both ends of a cell before it is compared
+MISSING = "(missing)"
+"""Encoded column that marks missing cells."""
+
+OTHER = "(other)"
+"""Encoded column of texts that are not listed."""
+
+SPACES = " \t\n\r\v\f\u00a0"
+"""Letters that are stripped from both ends of a cell before it is compared."""
+
 _FROM_CODEBOOK = "public knowledge, e.g. from the codebook"
 
 
@@ -63,7 +71,7 @@ class Numeric(Column):
     Parameters
     ----------
     low, high : float or None
-        Bounds of every cell that may occur, known without looking at the data; or both None.
+        Bounds of every cell that may occur, known without reading the rows; or both None.
     scale : {"linear", "sqrt", "log"}
         s(v) = v, sign(v)·√|v| or sign(v)·log(1 + |v|); the last two are for heavy tails.
     missing : bool
@@ -136,7 +144,7 @@ class Categorical(Column):
     Parameters
     ----------
     values : sequence of str
-        Every text that can occur, known without looking at the data; spaces around it are ignored.
+        Every text that can occur, known without reading the rows; spaces around it are ignored.
     unseen : {"other", "zeros", "refuse"}
         Treatment of a text that is not listed: a column "(other)", all columns 0, or stop.
     missing : bool
@@ -266,18 +274,6 @@ KINDS: dict[str, type[Column]] = {
 }
 
 
-def quoted(texts: Iterable[Any]) -> str:
-    """List texts in a message: in quotes, ten at most, each cut to 60 characters."""
-    listed = [display(text) for text in texts]
-    shown = ", ".join(listed[:10])
-    return shown if len(listed) <= 10 else f"{shown} and {len(listed) - 10} more"
-
-
-def counted(number: int, thing: str) -> str:
-    """Write a number of things: "1 column", "3 columns"."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
-
-
 def repeated(texts: Iterable[str]) -> list[str]:
     """Return the texts that occur more than once."""
     return [text for text, times in Counter(texts).items() if times > 1]
@@ -360,7 +356,8 @@ def is_identifier(name: str) -> bool:
 
 def may_be_unit(name: str) -> bool:
     """Return True if a name says whose row a row is: patient_nbr, userId, ssn."""
-    words, last = _words(name), {*_IDENTIFIERS, "id", "no", "number", "key"}
+    words = _words(name)
+    last = {*_IDENTIFIERS, "id", "no", "number", "key"}
     return not last.isdisjoint(words[-1:]) and not _PEOPLE.isdisjoint(words)
 
 

@@ -3,7 +3,7 @@
 Arrow splits the text into cells and leaves them as texts, so no type depends on the rows.
 `TextStream` reads and removes the header, and adds a last record that cannot occur in a file: if it
 does not come out at the end, a quote was still open and the file was cut off. Arrow's own messages
-quote rows. They are never shown; the problem is known without them.
+quote rows; the problem is known without them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,23 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from discreet.errors import TableError
-from discreet.tables.cells import arrow
-from discreet.tables.columns import SPACES, counted
-from discreet.tables.matching import Piece, Request, columns_to_read
+from discreet.tables.columns import SPACES
+from discreet.tables.encoder import trimmed
+from discreet.tables.messages import Refusal, arrow, joined
+from discreet.tables.records import Records
+from discreet.tables.request import Request, columns_to_read
 from discreet.tables.schema import FileFormat, Schema
 
-LONGEST_HEADER = 1 << 22  # letters after which the end of the first record is not searched for
+LONGEST_HEADER = 1 << 22
+"""Letters after which the end of the first record is not searched for."""
 
+EMPTY = "is empty. Choose the file that holds the records."
+"""Refusal of a file without a first line."""
+
+_SET_ENCODING = {  # what to do about an encoding: with a schema, and while one is drafted
+    False: 'set encoding = "{name:plain}" in [file]',
+    True: 'pass --encoding {name:plain} (encoding="{name:plain}" in Python)',
+}
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",  # starts like the mark of UTF-16, so it comes first
     codecs.BOM_UTF32_BE: "utf-32",
@@ -36,8 +45,12 @@ _MARKS = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 _OTHER_FORMS = {
-    "JSON": re.compile(r'\s*(\{\s*["}]|\[\s*[\[{"\]])'),
-    "HTML or XML": re.compile(r"\s*<(!doctype|!--|\?xml|html|head|table)", re.IGNORECASE),
+    "seems to be JSON, not a table. Convert it to CSV or Parquet.": re.compile(
+        r'\s*(\{\s*["}]|\[\s*[\[{"\]])'
+    ),
+    "seems to be HTML or XML, not a table. Convert it to CSV or Parquet.": re.compile(
+        r"\s*<(!doctype|!--|\?xml|html|head|table)", re.IGNORECASE
+    ),
 }
 
 
@@ -59,14 +72,18 @@ class TextStream(io.RawIOBase):
         self._text = io.TextIOWrapper(unpacked, self._encoding, newline="")
         self._pending = b""
         self._at_end = False
-        self.closing, self.share = b"", 0.0
-        self.problem: str | None = None
+        self.closing = b""
+        self.share = 0.0
+        self.problem: Refusal | None = None
         self._start: bytes = self._guarded(lambda: unpacked.peek(1)) or b""
         marked = next((name for mark, name in _MARKS.items() if self._start.startswith(mark)), None)
         if marked is not None and not self._encoding.startswith(marked):
-            self.problem = (
-                f"is text in {marked.upper()}, by its first bytes: {self._with_encoding(marked)}, "
-                f"or save it as {file_format.encoding.upper()}."
+            self.problem = Refusal(
+                "is text in {name:upper}, by its first bytes: "
+                + _SET_ENCODING[drafting]
+                + ", or save it as {encoding:upper}.",
+                name=marked,
+                encoding=file_format.encoding,
             )
 
     def close(self) -> None:
@@ -81,14 +98,14 @@ class TextStream(io.RawIOBase):
     def check(self) -> None:
         """Raise the problem, if there is one."""
         if self.problem is not None:
-            raise TableError(self.problem)
+            raise self.problem
 
     def check_form(self) -> None:
         """Refuse a file that starts like another form than a table."""
         text = self._start.decode(self._encoding, "replace").removeprefix("\ufeff")
-        for name, form in _OTHER_FORMS.items():
+        for problem, form in _OTHER_FORMS.items():
             if form.match(text):
-                raise TableError(f"seems to be {name}, not a table. Convert it to CSV or Parquet.")
+                raise Refusal(problem)
 
     def first_record(self) -> list[str] | None:
         """Return the fields of the first record, and take it out if it is a header.
@@ -130,7 +147,8 @@ class TextStream(io.RawIOBase):
             if self.problem is not None or not text:
                 self._at_end = True
                 self._pending = b"" if self.problem else self._pending + self.closing
-        piece, self._pending = self._pending[:size], self._pending[size:]
+        piece = self._pending[:size]
+        self._pending = self._pending[size:]
         return piece
 
     def _guarded(self, read: Callable[[], Any]) -> Any:
@@ -142,31 +160,45 @@ class TextStream(io.RawIOBase):
             found = read()
             self.share = min(self._raw.tell() / self._bytes, 1.0)
         except UnicodeError:
-            hint = f"if it is Latin-1, {self._with_encoding('latin-1')}, or save it as UTF-8"
-            if self._encoding != "utf-8":
-                hint = f"if it is UTF-8, {self._with_encoding('utf-8')}"
-            self.problem = f"is not valid {self._format.encoding.upper()}; {hint}."
+            self.problem = self._not_valid()
         except (EOFError, OSError, zlib.error, lzma.LZMAError):
-            self.problem = "is cut off or damaged: it cannot be unpacked. Copy it again."
+            self.problem = Refusal("is cut off or damaged: it cannot be unpacked. Copy it again.")
         if isinstance(found, str) and "\x00" in found:
-            self.problem = (
+            self.problem = Refusal(
                 "has NUL bytes, which text does not have. If it was saved as UTF-16, "
-                f"{self._with_encoding('utf-16')}; otherwise the file is damaged."
+                + _SET_ENCODING[self._drafting]
+                + "; otherwise the file is damaged.",
+                name="utf-16",
             )
         return found if self.problem is None else None
+
+    def _not_valid(self) -> Refusal:
+        """Return the refusal of text that cannot be decoded."""
+        advice = _SET_ENCODING[self._drafting]
+        encoding = self._format.encoding
+        if self._encoding == "utf-8":
+            return Refusal(
+                "is not valid {encoding:upper}; if it is Latin-1, "
+                + advice
+                + ", or save it as UTF-8.",
+                encoding=encoding,
+                name="latin-1",
+            )
+        return Refusal(
+            "is not valid {encoding:upper}; if it is UTF-8, " + advice + ".",
+            encoding=encoding,
+            name="utf-8",
+        )
 
     def _encoded(self, text: str) -> bytes:
         """Encode text as UTF-8; half of a surrogate pair, which has no UTF-8, is a problem."""
         try:
             return text.encode()
         except UnicodeEncodeError:
-            self.problem = f"its text is not valid in the encoding {self._format.encoding!r}."
+            self.problem = Refusal(
+                "its text is not valid in the encoding {encoding}.", encoding=self._format.encoding
+            )
             return b""
-
-    def _with_encoding(self, name: str) -> str:
-        if self._drafting:
-            return f'pass --encoding {name} (encoding="{name}" in Python)'
-        return f'set encoding = "{name}" in [file]'
 
 
 def _unpacked(raw: BinaryIO) -> Any:
@@ -182,47 +214,75 @@ def _unpacked(raw: BinaryIO) -> Any:
     return raw
 
 
-FIRST_BLOCK = 1 << 20  # bytes that Arrow parses at a time, as long as every record fits
-LONGEST_RECORD = 1 << 26  # bytes beyond which a record is taken for a quote that is never closed
+FIRST_BLOCK = 1 << 20
+"""Bytes that Arrow parses at a time, as long as every record fits."""
 
-# Every cell of the record that is added at the end. No file can hold it: NUL bytes are refused.
+LONGEST_RECORD = 1 << 26
+"""Bytes beyond which a record is taken for a quote that is never closed."""
+
 LAST_CELL = "\x00"
+"""Every cell of the record that is added at the end. No file can hold it: NUL is refused."""
 
-_DELIMITERS = {",": '","', ";": '";"', "\t": '"\\t"', "|": '"|"', " ": '" "'}
+_OTHER_DELIMITER = (
+    "It has {fields} fields when split at MARK: write delimiter = MARK under [file], or save the "
+    "file with the schema's delimiter."
+)
+_DELIMITERS = {  # what to do about a header that one of them splits
+    mark: _OTHER_DELIMITER.replace("MARK", shown)
+    for mark, shown in {",": '","', ";": '";"', "\t": '"\\t"', "|": '"|"', " ": '" "'}.items()
+}
 
 
 class _RecordTooLong(Exception):
     """A record does not fit in a block."""
 
 
-def text_pieces(path: Path, request: Request) -> Iterator[Piece]:
+def text_records(path: Path, request: Request) -> Iterator[Records]:
     """Yield the records of a text file block by block, as texts."""
-    schema = request.schema
-    block_size, done, shown, complete = FIRST_BLOCK, 0, 0.0, False
+    block_size = FIRST_BLOCK
+    done = 0
+    shown = 0.0
+    complete = False
     while not complete:
         with (
-            TextStream(path, schema.file, drafting=request.drafting) as stream,
+            TextStream(path, request.schema.file, drafting=request.drafting) as stream,
             suppress(_RecordTooLong),
         ):
-            names = _names(stream, schema, request.target)
-            wanted = columns_to_read(names, request)
             skip = done
-            for batch in _records(stream, request, names, wanted, block_size):
+            for batch in _Parser(stream, request, block_size).batches():
                 fresh = batch.slice(min(skip, batch.num_rows))
                 skip -= batch.num_rows - fresh.num_rows
                 if fresh.num_rows:
+                    _check_quotes(fresh, request)
                     done += fresh.num_rows
                     shown = max(shown, stream.share)
-                    yield request.piece(fresh, shown, text=True)
+                    yield Records(fresh, path, shown)
             complete = True
-        # A record did not fit. From the start again, in larger blocks: records cannot be resumed.
+        # A record did not fit. The file is read anew, in larger blocks: records cannot be resumed.
         block_size *= 8
         if not complete and block_size > LONGEST_RECORD:
-            raise TableError(
-                f"a record is longer than {LONGEST_RECORD >> 20} MB; probably a quote is opened "
-                'and never closed. Correct it, or set quote = "" in [file] if quotes mean nothing '
-                "in this file."
+            raise Refusal(
+                "a record is longer than {most} MB; probably a quote is opened and never closed. "
+                'Correct it, or set quote = "" in [file] if quotes mean nothing in this file.',
+                most=LONGEST_RECORD >> 20,
             )
+
+
+def _check_quotes(batch: Any, request: Request) -> None:
+    """Refuse a quote after a space, which becomes part of the cell."""
+    quote = request.schema.file.quote
+    compute = arrow().compute
+    for name in request.needed if quote else ():
+        cells = batch.column(name)
+        if hasattr(cells, "dictionary"):
+            texts = cells.dictionary
+            starts = compute.starts_with(trimmed(texts), quote)
+            if compute.any(compute.and_(starts, compute.starts_with(texts, " "))).as_py():
+                raise Refusal(
+                    "column {name} has spaces before a quote, so that the quote becomes part of "
+                    "the cell. Remove the spaces between delimiter and quote.",
+                    name=name,
+                )
 
 
 def check_header(path: Path, request: Request) -> None:
@@ -235,11 +295,11 @@ def _names(stream: TextStream, schema: Schema, target: bool) -> list[str]:
     first = stream.first_record()
     stream.check()
     if first == []:
-        raise TableError("is empty. Choose the file that holds the records.")
+        raise Refusal(EMPTY)
     known = set(schema.file_names)
     if schema.file.header:
         if first is None:
-            raise TableError(
+            raise Refusal(
                 "its first line is too long to be a header. If the file has none, set header = "
                 "false in [file]; otherwise a quote in it is never closed."
             )
@@ -253,7 +313,7 @@ def _names(stream: TextStream, schema: Schema, target: bool) -> list[str]:
     if first is None:
         return names
     if len(known & {field.strip(SPACES) for field in first}) * 2 > len(names):
-        raise TableError(
+        raise Refusal(
             "the first line holds the names of the columns: write header = true under [file] in "
             "the schema, or take that line out of the file."
         )
@@ -262,111 +322,135 @@ def _names(stream: TextStream, schema: Schema, target: bool) -> list[str]:
         names.remove(own)
     if len(first) != len(names):
         stream.check_form()
-        raise TableError(
-            f"its first line has {counted(len(first), 'field')}, but the schema names "
-            f"{counted(len(names), 'column')}. Name every column of the file in its order "
-            '(kind = "ignored" for those that are not used) and check the delimiter in [file], '
-            "or correct the file."
+        raise Refusal(
+            "its first line has {fields:field}, but the schema names {columns:column}. Name every "
+            'column of the file in its order (kind = "ignored" for those that are not used) and '
+            "check the delimiter in [file], or correct the file.",
+            fields=len(first),
+            columns=len(names),
         )
     return names
 
 
 def _refuse_delimiter(header: str, schema: Schema) -> None:
     """Refuse a header that the delimiter does not split, and suggest one that does."""
-    known, used = set(schema.file_names), schema.file.delimiter
-    hint = "Write the file's delimiter under [file], or save the file with this one."
+    known = set(schema.file_names)
+    used = schema.file.delimiter
+    best = ""
     most = (0, 1)
-    for mark, shown in _DELIMITERS.items():
+    for mark in _DELIMITERS:
         fields = [part.strip(SPACES).strip('"') for part in header.split(mark)]
         found = len(known.intersection(fields))
         # A space may well be part of a name.
         if mark != used and (mark != " " or found > 1) and (found, len(fields)) > most:
             most = (found, len(fields))
-            hint = (
-                f"It has {len(fields)} fields when split at {shown}: write delimiter = {shown} "
-                "under [file], or save the file with the schema's delimiter."
-            )
-    raise TableError(
-        f"the header is one field when split at {_DELIMITERS.get(used, repr(used))}, but the "
-        f"schema names {len(known)} columns. {hint}"
+            best = mark
+    start = Refusal(
+        "the header is one field when split at {used}, but the schema names {columns} columns.",
+        used=used,
+        columns=len(known),
     )
+    if not best:
+        advice = "Write the file's delimiter under [file], or save the file with this one."
+        raise joined([start, Refusal(advice)], " ")
+    raise joined([start, Refusal(_DELIMITERS[best], fields=most[1])], " ")
 
 
-def _records(
-    stream: TextStream, request: Request, names: list[str], wanted: list[str], block_size: int
-) -> Iterator[Any]:
-    """Yield the batches of a stream without the last record."""
-    schema, coded = request.schema, set(request.needed)
-    delimiter, quote = schema.file.delimiter, schema.file.quote
-    if not (delimiter + quote).isascii():
-        raise TableError(
-            f"delimiter and quote in [file] must be ASCII characters; got {delimiter!r} and "
-            f"{quote!r}."
-        )
-    pa = arrow()
-    from pyarrow import csv
+class _Parser:
+    """Arrow's parser on a stream, whose last record was added."""
 
-    uneven = False
+    def __init__(self, stream: TextStream, request: Request, block_size: int) -> None:
+        file = request.schema.file
+        names = _names(stream, request.schema, request.target)
+        wanted = columns_to_read(names, request)
+        if not (file.delimiter + file.quote).isascii():
+            raise Refusal(
+                "delimiter and quote in [file] must be ASCII characters; got {delimiter} and "
+                "{quote}.",
+                delimiter=file.delimiter,
+                quote=file.quote,
+            )
+        stream.closing = f"\n{file.delimiter.join([LAST_CELL] * len(names))}\n".encode()
+        self._stream = stream
+        self._uneven = False
+        self._failed = False
+        self._options = self._settings(request, names, wanted, block_size)
 
-    def note_uneven(row: Any) -> str:
+    def _settings(
+        self, request: Request, names: list[str], wanted: list[str], block_size: int
+    ) -> dict[str, Any]:
+        pa = arrow()
+        from pyarrow import csv
+
+        schema = request.schema
+        coded = {name for name in request.needed if not schema.holds_numbers(name)}
+        repeating = pa.dictionary(pa.int32(), pa.string())  # stored once per block
+        return {
+            "read_options": csv.ReadOptions(block_size=block_size, column_names=names),
+            "parse_options": csv.ParseOptions(
+                delimiter=schema.file.delimiter,
+                quote_char=schema.file.quote or False,
+                newlines_in_values=bool(schema.file.quote),
+                invalid_row_handler=self._note_uneven,
+            ),
+            "convert_options": csv.ConvertOptions(
+                check_utf8=False,  # checked when the text was decoded
+                strings_can_be_null=False,
+                include_columns=wanted,
+                column_types={name: repeating if name in coded else pa.string() for name in wanted},
+            ),
+        }
+
+    def _note_uneven(self, row: Any) -> str:
         """Remember that a row has another number of fields, but nothing of the row."""
-        nonlocal uneven
-        uneven = True
+        self._uneven = True
         return "error"
 
-    stream.closing = f"\n{delimiter.join([LAST_CELL] * len(names))}\n".encode()
-    options = {
-        "read_options": csv.ReadOptions(block_size=block_size, column_names=names),
-        "parse_options": csv.ParseOptions(
-            delimiter=delimiter,
-            quote_char=quote or False,
-            newlines_in_values=bool(quote),
-            invalid_row_handler=note_uneven,
-        ),
-        "convert_options": csv.ConvertOptions(
-            check_utf8=False,  # checked when the text was decoded
-            strings_can_be_null=False,
-            include_columns=wanted,
-            # Always texts; those that repeat are stored once per block.
-            column_types={
-                name: pa.dictionary(pa.int32(), pa.string())
-                if name in coded and not schema.holds_numbers(name)
-                else pa.string()
-                for name in wanted
-            },
-        ),
-    }
-    reader, held, failed = None, None, False
-    try:
-        while True:
-            batch = None
-            try:
-                if reader is None:
-                    reader = csv.open_csv(stream, **options)
-                batch = next(reader, None)
-            except pa.ArrowInvalid:
-                failed = True  # what it says may quote the row
-            stream.check()
-            if uneven:
-                raise TableError(
-                    "a row has another number of fields than the header. Quote cells that hold the "
-                    "delimiter (with no space before the quote), and check that the file was not "
-                    "cut off."
-                )
-            if batch is None:
-                break
-            if batch.num_rows:
-                if held is not None:
-                    yield held
-                held = batch
-    finally:
-        if reader is not None:
-            reader.close()
-    if failed:
-        raise _RecordTooLong
-    if held is None or held.column(0)[held.num_rows - 1].as_py() != LAST_CELL:
-        raise TableError(
-            "ends inside a quoted cell. The file was cut off, or a quote is opened and never "
-            "closed: copy it again, or correct it."
-        )
-    yield held.slice(0, held.num_rows - 1)
+    def batches(self) -> Iterator[Any]:
+        """Yield the batches without the last record."""
+        held = None
+        for batch in self._all():
+            if held is not None:
+                yield held
+            held = batch
+        if self._failed:
+            raise _RecordTooLong
+        if held is None or held.column(0)[held.num_rows - 1].as_py() != LAST_CELL:
+            raise Refusal(
+                "ends inside a quoted cell. The file was cut off, or a quote is opened and never "
+                "closed: copy it again, or correct it."
+            )
+        yield held.slice(0, held.num_rows - 1)
+
+    def _all(self) -> Iterator[Any]:
+        """Yield the batches that have records, until the end or until Arrow fails."""
+        pa = arrow()
+        from pyarrow import csv
+
+        reader = None
+        try:
+            while True:
+                batch = None
+                try:
+                    if reader is None:
+                        reader = csv.open_csv(self._stream, **self._options)
+                    batch = next(reader, None)
+                except pa.ArrowInvalid:
+                    self._failed = True  # what it says may quote the row
+                self._check()
+                if batch is None:
+                    return
+                if batch.num_rows:
+                    yield batch
+        finally:
+            if reader is not None:
+                reader.close()
+
+    def _check(self) -> None:
+        self._stream.check()
+        if self._uneven:
+            raise Refusal(
+                "a row has another number of fields than the header. Quote cells that hold the "
+                "delimiter (with no space before the quote), and check that the file was not "
+                "cut off."
+            )

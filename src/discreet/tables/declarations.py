@@ -20,9 +20,9 @@ from discreet.tables.columns import (
     check_text,
     check_texts,
     nearest,
-    quoted,
     repeated,
 )
+from discreet.tables.messages import quoted
 from discreet.validate import check_declared, choice, number
 
 
@@ -158,7 +158,7 @@ class Target:
 
 
 def _checked_classes(classes: Any) -> dict[str, tuple[str, ...]]:
-    """Return labels and the texts that mean them; no text means two."""
+    """Return labels and the texts that mean them; no text means more than one."""
     if not isinstance(classes, Mapping):
         classes = {text: (text,) for text in check_texts("classes", classes)}
     checked = {}
@@ -213,7 +213,9 @@ class Spent:
         object.__setattr__(self, "what", tuple(check_text("what", text) for text in self.what))
 
 
-_LINE = 96  # letters beyond which a list is wrapped
+_LINE = 96
+"""Letters beyond which a list is wrapped."""
+
 Made = TypeVar("Made")
 Gaps: TypeAlias = Mapping[tuple[str, ...], Sequence[str]]
 
@@ -254,22 +256,27 @@ def from_plain(kind: type[Made], plain: Any) -> Made:
         texts = (f"{key!r} is not known; {nearest(str(key), known)}" for key in unknown)
         raise ValueError(" ".join(texts))
     if kind is Numeric:
-        bounds = settings.pop("bounds", None)
-        if bounds not in (None, "private"):
-            raise ValueError(f'bounds must be "private" or left out; got {bounds!r}.')
-        if bounds and not settings.keys().isdisjoint(("low", "high")):
-            raise ValueError('give low and high, or bounds = "private", but not both.')
-        if not bounds and settings.keys().isdisjoint(("low", "high")):
-            raise ValueError(
-                "fill in low and high (public knowledge, e.g. from the codebook), or write "
-                'bounds = "private" to spend part of the fit\'s budget on them.'
-            )
+        _check_numeric(settings)
     elif "values" in known:
         settings.setdefault("values", ())  # the error for an empty list says what to do
     needed = [name for name, value in defaults.items() if value is MISSING and name not in settings]
     if needed:
         raise ValueError(f"{quoted(needed)} must be given.")
     return kind(**settings)
+
+
+def _check_numeric(settings: dict[str, Any]) -> None:
+    """Take ``bounds`` out of the settings of a numeric column; it has bounds of either kind."""
+    bounds = settings.pop("bounds", None)
+    if bounds not in (None, "private"):
+        raise ValueError(f'bounds must be "private" or left out; got {bounds!r}.')
+    if bounds and not settings.keys().isdisjoint(("low", "high")):
+        raise ValueError('give low and high, or bounds = "private", but not both.')
+    if not bounds and settings.keys().isdisjoint(("low", "high")):
+        raise ValueError(
+            "fill in low and high (public knowledge, e.g. from the codebook), or write "
+            'bounds = "private" to spend part of the fit\'s budget on them.'
+        )
 
 
 def toml_text(about: str, plain: Mapping[str, Any], gaps: Gaps | None = None) -> str:
@@ -316,16 +323,19 @@ def _item(value: Any, indent: int) -> Any:
 
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         value = int(value)
-    item, is_list = tomlkit.item(value), isinstance(value, list | tuple)
+    item = tomlkit.item(value)
+    is_list = isinstance(value, list | tuple)
     if not is_list or indent + len(" = ") + len(item.as_string()) <= _LINE:
         return item
     line: list[Any] = []
-    wrapped, width = tomlkit.array(), 0
+    wrapped = tomlkit.array()
+    width = 0
     for part in value:
         size = len(tomlkit.item(part).as_string()) + len(", ")
         if line and width + size > _LINE - len("  "):
             wrapped.add_line(*line, indent="  ")
-            line, width = [], 0
+            line = []
+            width = 0
         line.append(part)
         width += size
     wrapped.add_line(*line, indent="  ")

@@ -6,6 +6,7 @@ them with private estimates instead, at a cost that the schema then carries.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -16,18 +17,22 @@ from discreet.core import Budget, Relation
 from discreet.errors import TableError
 from discreet.ledger import Dataset
 from discreet.tables import columns
-from discreet.tables.cells import arrow, as_number, family, guarded, number_margin, whole_margin
-from discreet.tables.csv_files import TextStream
+from discreet.tables.cell_rows import CellBlock
+from discreet.tables.csv_files import EMPTY, TextStream
 from discreet.tables.declarations import to_plain, toml_text
 from discreet.tables.estimate import Estimate, Task
-from discreet.tables.matching import Request, naming
-from discreet.tables.parts import TextPart
-from discreet.tables.reading import batches
+from discreet.tables.messages import Refusal, arrow, door, instead, joined
+from discreet.tables.part import DAMAGED, TextPart
+from discreet.tables.reader import batches
+from discreet.tables.request import Request, family
+from discreet.tables.rules import as_number
 from discreet.tables.schema import VERSION, FileFormat, Schema
-from discreet.tables.sources import Source, source
+from discreet.tables.source import Source, source
 from discreet.validate import flag
 
-FIRST_RECORDS = 1000  # of a text file, from which the kinds of its columns are guessed
+FIRST_RECORDS = 1000
+"""Records of a text file from which the kinds of its columns are guessed."""
+
 _DELIMITERS = (",", ";", "\t", "|")
 
 _ABOUT = """\
@@ -127,77 +132,109 @@ class Layout:
         read = {name: wanted.get(name, columns.Ignored()) for name in names}
         return Schema(read, file=file, unit=self.unit)
 
+    def check_names(self, *, stated: bool) -> None:
+        """Refuse names that repeat, or seem to be cells of a record unless a header is stated."""
+        if twice := columns.repeated(self.names):
+            if self.names_in_first_line:
+                raise Refusal("has columns of the same name. Rename them.")
+            raise Refusal("has columns of the same name: {names}. Rename them.", names=twice)
+        is_number = any(as_number(name) is not None for name in self.names)
+        if self.names_in_first_line and not stated and is_number:
+            raise Refusal(
+                "the first line holds a number, so it seems to be a record and not the names of "
+                "the columns. If so, pass --no-header, or --names a,b,… (names=[…] in Python); if "
+                "it does hold the names, pass --header (header=True)."
+            )
+
     def check(self, *, public: bool) -> None:
         """Refuse target, unit or hints that are no columns; show names only if they are public."""
-        target, unit = self.target, self.unit
+        target = self.target
+        unit = self.unit
         if unit is not None and unit not in self.names:
-            raise TableError(f"there is no column {unit!r} for the unit; check its name.")
+            raise Refusal("there is no column {name} for the unit; check its name.", name=unit)
         if unit is not None and unit == target:
-            raise TableError(f"{unit!r} cannot be both the target and the unit.")
+            raise Refusal("{name} cannot be both the target and the unit.", name=unit)
         if target is not None and target not in self.names:
-            hint = (
-                columns.nearest(target, self.names)
-                if public or not self.names_in_first_line
-                else "the names in the first line are not shown, because it may be a record. If it "
+            start = Refusal("there is no column {name} to predict;", name=target)
+            raise joined([start, self._hint(target, public)], " ")
+        if target in self.reasons:
+            start = Refusal("{name} cannot be predicted", name=target)
+            raise joined([start, Refusal(self.reasons[target] + ".")], ": ")
+        if unknown := [name for name in self.hints if name not in self.names]:
+            raise Refusal("there is no column {names} to state a kind of.", names=unknown)
+
+    def _hint(self, target: str, public: bool) -> Refusal:
+        """Return the end of a refusal of a target: the column that was meant, if it is public."""
+        if self.names_in_first_line and not public:
+            return Refusal(
+                "the names in the first line are not shown, because it may be a record. If it "
                 "is, pass --no-header (header=False in Python)."
             )
-            raise TableError(f"there is no column {target!r} to predict; {hint}")
-        if target in self.reasons:
-            raise TableError(f"{target!r} cannot be predicted: {self.reasons[target]}.")
-        if unknown := [name for name in self.hints if name not in self.names]:
-            raise TableError(f"there is no column {columns.quoted(unknown)} to state a kind of.")
+        if close := difflib.get_close_matches(target, self.names, n=1):
+            return Refusal("did you mean {name}?", name=close[0])
+        return Refusal("known: {names}.", names=list(self.names))
+
+
+@dataclass(frozen=True)
+class TextForm:
+    """A caller's statements about the form of a text file, as in `draft`."""
+
+    delimiter: str | None = None
+    encoding: str | None = None
+    header: bool | None = None
+    names: Sequence[str] | None = None
+    missing: Sequence[str] = ()
+
+    def formats(self) -> list[FileFormat]:
+        """Return the forms that the file may have: one for each delimiter, if none is stated."""
+        plain = FileFormat() if self.encoding is None else FileFormat(encoding=self.encoding)
+        if self.missing:
+            plain = replace(plain, missing=tuple(dict.fromkeys(("", *self.missing))))
+        if self.header is not None:
+            plain = replace(plain, header=flag("header", self.header))
+        if self.names is not None:
+            if self.header:
+                raise ValueError("names are for a file without a header: leave out one of the two.")
+            plain = replace(plain, header=False, names=columns.check_texts("names", self.names))
+        marks = _DELIMITERS if self.delimiter is None else (self.delimiter,)
+        return [replace(plain, delimiter=mark) for mark in marks]
 
 
 def layout(
     data: Any,
+    form: TextForm | None = None,
     *,
     target: str | None = None,
     unit: str | None = None,
     hints: dict[str, columns.Hint] | None = None,
-    delimiter: str | None = None,
-    encoding: str | None = None,
-    header: bool | None = None,
-    names: Sequence[str] | None = None,
-    missing: Sequence[str] = (),
     public: bool = False,
 ) -> Layout:
     """Read the names of a source's columns and, if it has types, those; no record.
 
     An error shows names from the first line of a text file only if they are ``public``.
     """
-    plain = FileFormat() if encoding is None else FileFormat(encoding=encoding)
-    if missing:
-        plain = replace(plain, missing=tuple(dict.fromkeys(("", *missing))))
-    if header is not None:
-        plain = replace(plain, header=flag("header", header))
-    if names is not None:
-        if header:
-            raise ValueError("names are for a file without a header: leave out one of the two.")
-        plain = replace(plain, header=False, names=columns.check_texts("names", names))
-    marks = _DELIMITERS if delimiter is None else (delimiter,)
-    formats = [replace(plain, delimiter=mark) for mark in marks]  # checked before a file is opened
+    form = TextForm() if form is None else form
+    formats = form.formats()  # checked before a file is opened
     listed = source(data)
     first = listed.parts[0]
-    with naming(first.where):
+    given = {target, unit, *(hints or ()), *(form.names or ())} - {None}
+    words = {formats[0].encoding, *(each.delimiter for each in formats)}
+    with door(given, words, first.place):
         if isinstance(first, TextPart):
-            found = _text_layout(first.path, formats)
+            found = _text_layout(first.place, formats)
         else:
-            found = _typed_layout(guarded(first.fields), plain)
-        if twice := columns.repeated(found.names):
-            which = "" if found.names_in_first_line else f": {columns.quoted(twice)}"
-            raise TableError(f"has columns of the same name{which}. Rename them.")
-        is_number = any(as_number(name) is not None for name in found.names)
-        if found.names_in_first_line and header is None and is_number:
-            raise TableError(
-                "the first line holds a number, so it seems to be a record and not the names of "
-                "the columns. If so, pass --no-header, or --names a,b,… (names=[…] in Python); if "
-                "it does hold the names, pass --header (header=True)."
-            )
-        given: Any = {"target": target, "unit": unit, "hints": hints or {}}
-        found = replace(found, source=listed, **given)
+            with instead(Refusal(DAMAGED) if first.stamps else None):
+                fields = first.fields()
+            found = _typed_layout(fields, formats[0])
+    found = replace(found, source=listed, target=target, unit=unit, hints=hints or {})
+    shown = public or not found.names_in_first_line
+    with door({*given, *found.names} if shown else given, (), first.place):
+        found.check_names(stated=form.header is not None)
         found.check(public=public)
     if len(listed.parts) > 1:
-        listed.check(Request(found.reading(), target=False, drafting=True))
+        request = Request(found.reading(), target=False, drafting=True)
+        with listed.door(request):
+            listed.check(request)
     return found
 
 
@@ -212,14 +249,17 @@ def _text_layout(path: Path, formats: list[FileFormat]) -> Layout:
         if candidate.names and len(fields) == len(candidate.names):
             return Layout(candidate.names, candidate)
         if len(fields) > len(best):
-            best, chosen = fields, candidate
+            best = fields
+            chosen = candidate
     stream.check_form()
     if not best:
-        raise TableError("is empty. Choose the file that holds the records.")
+        raise Refusal(EMPTY)
     if chosen.names:
-        raise TableError(
-            f"its first line has {columns.counted(len(best), 'field')}, but names lists "
-            f"{len(chosen.names)}. Name every column, and check the delimiter."
+        raise Refusal(
+            "its first line has {fields:field}, but names lists {names}. Name every column, and "
+            "check the delimiter.",
+            fields=len(best),
+            names=len(chosen.names),
         )
     if not chosen.header:
         best = tuple(f"column_{number}" for number in range(1, len(best) + 1))
@@ -236,7 +276,10 @@ def _typed_layout(fields: Any, form: FileFormat) -> Layout:
     kinds = {each.name: names.get(family(each.type), "ignored") for each in fields}
     types = {each.name: each.type for each in fields}
     ignored = [name for name, kind in kinds.items() if kind == "ignored"]
-    reasons = {name: f"cells of type {types[name]} are not read" for name in ignored}
+    reasons = {
+        name: str(Refusal("cells of type {kind} are not read", kind=types[name]))
+        for name in ignored
+    }
     whole = frozenset(name for name, kind in types.items() if arrow().types.is_integer(kind))
     return Layout(tuple(fields.names), FileFormat(missing=form.missing), kinds, reasons, whole)
 
@@ -289,14 +332,16 @@ def draft(
     text file's columns are guessed from its first records, which the text says; with ``names_only``
     no record is read.
     """
-    form: Any = {"delimiter": delimiter, "encoding": encoding, "header": header, "names": names}
-    given: Any = {"target": target, "unit": unit, "hints": columns.given_hints(kinds, prefixes)}
-    found = layout(path, **form, missing=missing, **given, public=header is True)
+    form = TextForm(delimiter, encoding, header, names, missing)
+    hints = columns.given_hints(kinds, prefixes)
+    found = layout(path, form, target=target, unit=unit, hints=hints, public=header is True)
     about = _ABOUT + _FIRST_LINE * found.names_in_first_line
     if names_only:
-        about, guessed = about + _UNNAMED, replace(found, kinds={}, whole=frozenset())
+        about += _UNNAMED
+        guessed = replace(found, kinds={}, whole=frozenset())
     elif not found.kinds:
-        about, guessed = about + _GUESSED, _guessed(found)
+        about += _GUESSED
+        guessed = _guessed(found)
     else:
         guessed = found
     people = [name for name in found.names if columns.may_be_unit(name) and name != target]
@@ -319,7 +364,8 @@ def draft(
 
 def _proposed(found: Layout, name: str) -> dict[str, Any]:
     """Return a column of a draft: what the caller, the types or the name say about it."""
-    kind, hint = found.kinds.get(name), found.hints.get(name, columns.Hint())
+    kind = found.kinds.get(name)
+    hint = found.hints.get(name, columns.Hint())
     if hint.kind is not None and kind != "ignored":
         made = to_plain(columns.Hashed()) if hint.kind == "hashed" else {}
         prefix = {} if hint.prefix is None else {"prefix": hint.prefix}
@@ -340,13 +386,15 @@ def _guessed(found: Layout) -> Layout:
     with closing(batches(found.source, found.reading(), target=False, drafting=True)) as records:
         first = next(records)
     kinds: dict[str, columns.Kind] = {}
-    whole, reasons = set(), {}
+    whole: set[str] = set()
+    reasons: dict[str, str] = {}
     for name, cells in first.items():
         values = cells.slice(0, FIRST_RECORDS)
         present = len(values) - values.null_count
-        is_numeric = number_margin(values) == present > 0
+        first_cells = CellBlock({name: values})
+        is_numeric = first_cells.number_margin(name) == present > 0
         kinds[name] = "numeric" if is_numeric else "categorical"
-        if is_numeric and whole_margin(values) == present:
+        if is_numeric and first_cells.whole_margin(name) == present:
             whole.add(name)
         may_name = present >= 100 and (name in whole or not is_numeric)
         if may_name and len(values.drop_null().unique()) == present:
@@ -421,12 +469,12 @@ def draft_private(
         raise ValueError("task says what the target holds: name the target too.")
     budget = Budget(epsilon, delta, Relation(relation))
     estimate = Estimate(budget, coverage, ledger, random_state, task)
-    form: Any = {"delimiter": delimiter, "encoding": encoding, "header": header, "names": names}
-    given: Any = {"target": target, "unit": unit, "hints": columns.given_hints(kinds, prefixes)}
-    found = layout(path, **form, missing=missing, **given)
+    form = TextForm(delimiter, encoding, header, names, missing)
+    hints = columns.given_hints(kinds, prefixes)
+    found = layout(path, form, target=target, unit=unit, hints=hints)
     if found.names_in_first_line and header is None:
         raise ValueError(
-            f"{found.source.parts[0].where}: the first line of a text file would become public, as "
+            f"{found.source.parts[0].place}: the first line of a text file would become public, as "
             "the names of the columns, and no budget covers that. If it holds their names, pass "
             "--header (header=True in Python); if it is a record, --no-header or --names a,b,…"
         )

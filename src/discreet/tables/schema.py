@@ -2,7 +2,7 @@
 
 The schema is written before the rows are read. It fixes the width of the encoded table, the name
 and bounds of each encoded column and the largest norm of a row, none of which then depends on the
-rows. Where looking at the data was unavoidable, as for private bounds, ``spent`` is the cost.
+rows. Where it was estimated from the rows, as private bounds are, ``spent`` is the cost.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from discreet.errors import TableError
 from discreet.files import replacing
@@ -29,7 +31,6 @@ from discreet.tables.columns import (
     check_text,
     check_texts,
     nearest,
-    quoted,
     repeated,
 )
 from discreet.tables.declarations import (
@@ -43,14 +44,18 @@ from discreet.tables.declarations import (
     to_plain,
     toml_text,
 )
+from discreet.tables.messages import quoted
 from discreet.validate import choice
 
 if TYPE_CHECKING:
-    from discreet.tables.reading import Encoded, EncodedBlock, TableTransformer
+    from discreet.tables.reader import Encoded, TableTransformer
+    from discreet.tables.records import EncodedBlock
 
 __all__ = ["About", "FileFormat", "Schema", "Spent", "Target"]
 
-VERSION = 1  # of schema files
+VERSION = 1
+"""Version of schema files."""
+
 _ABOUT = """\
 Schema of a table, for discreet: what is publicly known about each column.
 Bounds, categories and classes come from a codebook or a form, never from looking at the rows."""
@@ -270,7 +275,7 @@ class Schema:
         self, *, sparse: bool | Literal["auto"] = "auto", dtype: str = "float64"
     ) -> TableTransformer:
         """Make a scikit-learn transformer that encodes tables by this schema."""
-        from discreet.tables.reading import TableTransformer
+        from discreet.tables.reader import TableTransformer
 
         return TableTransformer(self, sparse=sparse, dtype=dtype)
 
@@ -312,7 +317,7 @@ class Schema:
         *Privacy.* X, y and groups are the rows: hand them to an estimator, show them to nobody.
         Leaving groups out of ``fit`` protects single rows instead of people.
         """
-        from discreet.tables.reading import read
+        from discreet.tables.reader import read
 
         places: Any = {"memory": memory, "folder": folder}
         form: Any = {"dtype": dtype, "sparse": sparse}
@@ -339,11 +344,11 @@ class Schema:
         target : bool
             Read the target too. If False, the source may lack it, and y is None.
         """
-        from discreet.tables import encoding, matching, reading, sources
+        from discreet.tables.reader import open_blocks
 
-        encoder = encoding.Encoder(self, sparse, dtype)
-        request = matching.Request(self, target, check_texts("extra", extra, stripped=False))
-        return reading.encoded_blocks(sources.source(source), encoder, request, progress)
+        asked = check_texts("extra", extra, stripped=False)
+        found = open_blocks(source, self, target, asked, dtype=dtype, sparse=sparse, labels=True)
+        return found.blocks(progress)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data (dicts, lists, texts, numbers) without what has its default value."""
@@ -384,7 +389,8 @@ class Schema:
         kinds = {"about": About, "file": FileFormat, "target": Target, "spent": Spent}
         parts = {key: made(kind, key, data[key]) for key, kind in kinds.items() if key in data}
         parts |= {key: data[key] for key in ("unit", "extra") if key in data}
-        columns, listed = {}, data.get("columns", {})
+        columns = {}
+        listed = data.get("columns", {})
         if isinstance(listed, Mapping):
             for key, plain in listed.items():
                 columns[key] = made(Column, f"columns.{key_text(str(key))}", plain)
@@ -433,6 +439,21 @@ class Schema:
             stream.write(self.to_toml())
 
 
+def check_schema(schema: Any) -> Schema:
+    """Refuse what is not a schema."""
+    if not isinstance(schema, Schema):
+        raise ValueError(f"schema must be a Schema; got {type(schema).__name__}.")
+    return schema
+
+
+def check_array_form(sparse: Any, dtype: Any) -> None:
+    """Check the settings that decide on the form of an encoded table."""
+    if sparse != "auto" and not isinstance(sparse, (bool, np.bool_)):
+        raise ValueError(f'sparse must be True, False or "auto"; got {sparse!r}.')
+    if dtype not in ("float32", "float64", np.float32, np.float64):
+        raise ValueError(f'dtype must be "float32" or "float64"; got {dtype!r}.')
+
+
 def _read_values(data: dict[str, Any], name: str, folder: Path) -> None:
     """Put the lines of each ``values_file`` in its place, without empty lines and comments (#).
 
@@ -476,7 +497,7 @@ def _as_target(name: str, column: Column) -> Target:
             raise ValueError(f"column {name!r} needs low and high to be the target.")
         return Target(name, low=column.low, high=column.high)
     if isinstance(column, Boolean):
-        # Case does not matter in a Boolean, but it does in a class: list the usual spellings.
+        # Case does not matter in a Boolean, but it does in a class: list the common spellings.
         classes = {}
         for label, texts in (("false", column.false), ("true", column.true)):
             written = ((text, text.lower(), text.upper(), text.capitalize()) for text in texts)

@@ -12,6 +12,7 @@ import numpy as np
 
 from discreet.audit.attack import Attack, Statistic
 from discreet.core import Budget, Curator, ExponentialMechanism, Gaussian, Laplace, Relation
+from discreet.core.cell_questions import KindVote
 from discreet.core.questions import (
     ClassCounts,
     ColumnBounds,
@@ -19,6 +20,7 @@ from discreet.core.questions import (
     MedianNorm,
     MedianSlope,
     OuterSum,
+    Public,
     RowSum,
     SquareSum,
     TargetMoment,
@@ -36,7 +38,6 @@ from tests.audit.internals import (
     StabilityHistogram,
     edges,
     noisy_limit,
-    noisy_vote,
     norm_candidates,
     score_classifier,
     score_histogram,
@@ -370,7 +371,9 @@ def _drafts(harness: Harness) -> Iterator[Attack]:
         def vote(world: int, count: int, relation: Relation = relation) -> FloatArray:
             """Return votes that a row moves to a tie."""
             noise, margin = harness.noise(), (world - 1) * relation.rows_changed
-            votes = [noisy_vote(margin, 1000, laplace, relation, noise) for _ in range(count)]
+            public = Public(relation, 1000, 0, 0, None)
+            question = KindVote("a")
+            votes = [question.release(margin, laplace, public, noise) for _ in range(count)]
             return np.array(votes, dtype=np.float64)[:, None]
 
         yield harness.attack(

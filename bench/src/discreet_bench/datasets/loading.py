@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import TableError
 from discreet.tables import Schema
-from discreet.tables.encoding import Encoder
+from discreet.tables.encoder import Encoder
 from discreet_bench import synthetic
 from discreet_bench.datasets import arrays, text
 from discreet_bench.datasets.catalogue import WHOLE, Entry, entry, nearest

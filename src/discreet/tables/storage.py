@@ -22,7 +22,9 @@ from numpy.typing import DTypeLike, NDArray
 from discreet.files import FULL
 from discreet.validate import display
 
-LARGEST_SMALL_INDEX = 2**31 - 1  # entries beyond which the start of a row needs 64 bits
+LARGEST_SMALL_INDEX = 2**31 - 1
+"""Number of entries beyond which the start of a row needs 64 bits."""
+
 _UNITS = ("", "K", "M", "G", "T")
 
 
@@ -81,7 +83,8 @@ class GrowingArray:
         except OSError as error:
             if error.errno in FULL:  # other errors: this file system cannot reserve space
                 self._fail(error, size)
-        content, self._memory = self._memory, bytearray()
+        content = self._memory
+        self._memory = bytearray()
         self._write(memoryview(content))
 
     def append(self, block: NDArray[Any]) -> None:
@@ -96,8 +99,11 @@ class GrowingArray:
     def widen(self, dtype: DTypeLike) -> None:
         """Go on with numbers of another type."""
         if self.dtype != dtype:
-            in_file, content = self._file is not None, self.finish().astype(dtype)
-            self.dtype, self.size, self._memory = content.dtype, 0, bytearray()
+            in_file = self._file is not None
+            content = self.finish().astype(dtype)
+            self.dtype = content.dtype
+            self.size = 0
+            self._memory = bytearray()
             if in_file:
                 self.move_to_file(self._folder)
             self.append(content)
@@ -106,7 +112,8 @@ class GrowingArray:
         """Return the array; one in a file cannot be written to. Nothing can be added any more."""
         if self._file is None:
             return np.frombuffer(self._memory, dtype=self.dtype)
-        size, mapped = self.size * self.dtype.itemsize, None
+        size = self.size * self.dtype.itemsize
+        mapped = None
         if size:
             self._file.truncate(size)
             mapped = mmap.mmap(self._file.fileno(), size, access=mmap.ACCESS_READ)
@@ -115,7 +122,9 @@ class GrowingArray:
 
     def close(self) -> None:
         """Give up the content, unless it was finished."""
-        file, self._file, self._memory = self._file, None, bytearray()
+        file = self._file
+        self._file = None
+        self._memory = bytearray()
         if file is not None:
             file.close()
 
@@ -142,9 +151,12 @@ class GrowingRows:
     """A dense or CSR matrix of ``width`` columns to which blocks of rows are added."""
 
     def __init__(self, width: int, *, sparse: bool, dtype: DTypeLike) -> None:
-        self._width, self._sparse, self.n_rows = width, sparse, 0
+        self._width = width
+        self._sparse = sparse
+        self.n_rows = 0
         self._data = GrowingArray(dtype)
-        self._indices, self._starts = GrowingArray(np.int32), GrowingArray(np.int32)
+        self._indices = GrowingArray(np.int32)
+        self._starts = GrowingArray(np.int32)
 
     def arrays(self, groups: int) -> dict[GrowingArray, int]:
         """Return the arrays and their entries per row; a sparse row has one per group."""
@@ -172,3 +184,62 @@ class GrowingRows:
         self._starts.append(np.array([self._data.size]))
         parts = (self._data.finish(), self._indices.finish(), self._starts.finish())
         return sp.csr_array(parts, shape=shape)
+
+
+class GrowingTable:
+    """Encoded rows with their targets and groups, to which blocks are added.
+
+    ``target`` is the type of the targets, None without any; ``groups`` is the number of groups of
+    encoded columns.
+    """
+
+    def __init__(
+        self, rows: GrowingRows, groups: int, target: DTypeLike | None, *, grouped: bool
+    ) -> None:
+        self._rows = rows
+        self._targets = None if target is None else GrowingArray(target)
+        self._people = GrowingArray(np.int32) if grouped else None
+        self._per_row = rows.arrays(groups)
+        for array in (self._targets, self._people):
+            if array is not None:
+                self._per_row[array] = 1
+        self._expected = 0
+        self._limit = 0
+        self._folder: str | os.PathLike[str] | None = None
+        self._in_files = False
+
+    def reserve(self, expected: int, limit: int, folder: str | os.PathLike[str] | None) -> None:
+        """Go on in files once the table has more than ``limit`` bytes; at once if it will have."""
+        self._expected = expected
+        self._limit = limit
+        self._folder = folder
+        self._check_size()
+
+    def append(
+        self, rows: Any, targets: NDArray[Any] | None, people: NDArray[np.int32] | None
+    ) -> None:
+        """Add a block."""
+        self._rows.append(rows)
+        for array, block in ((self._targets, targets), (self._people, people)):
+            if array is not None and block is not None:
+                array.append(block)
+        self._check_size()
+
+    def finish(self) -> tuple[NDArray[Any] | sp.csr_array, NDArray[Any] | None, Any]:
+        """Return rows, targets and groups, which have the same length."""
+        targets = None if self._targets is None else self._targets.finish()
+        people = None if self._people is None else self._people.finish()
+        return self._rows.finish(), targets, people
+
+    def close(self) -> None:
+        """Give up the content, unless it was finished."""
+        for array in self._per_row:
+            array.close()
+
+    def _check_size(self) -> None:
+        row_bytes = sum(array.dtype.itemsize * entries for array, entries in self._per_row.items())
+        n_rows = max(self._rows.n_rows, self._expected)
+        if not self._in_files and n_rows * row_bytes > self._limit:
+            for array, entries in self._per_row.items():
+                array.move_to_file(self._folder, self._expected * entries)
+            self._in_files = True

@@ -33,9 +33,9 @@ from discreet.tables import (
     draft,
     draft_private,
     estimate,
-    matching,
-    parts,
+    libraries,
     read,
+    request,
     source,
 )
 
@@ -193,7 +193,7 @@ def test_every_source_in_small_blocks(table: object) -> None:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matching, "MOST_ROWS", 2)
+    monkeypatch.setattr(request, "MOST_ROWS", 2)
     monkeypatch.setattr("discreet.tables.csv_files.FIRST_BLOCK", 64)
 
 
@@ -266,7 +266,7 @@ def test_targets() -> None:
 
 
 def test_blocks_of_text_of_any_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matching, "MOST_ROWS", 3)
+    monkeypatch.setattr(request, "MOST_ROWS", 3)
     monkeypatch.setattr("discreet.tables.csv_files.FIRST_BLOCK", 64)
     cells = [*range(40), *range(10**8, 10**8 + 9), *range(40), 10**20, *range(40)]
     path = tmp_path / "t.csv"
@@ -579,7 +579,7 @@ def test_a_table_elsewhere_has_to_be_saved_first() -> None:
 
 def test_frames_of_other_libraries_are_recognised_without_importing_them() -> None:
     names = ("polars", "duckdb", "dask", "pyspark", "pandas")
-    text = Path(parts.__file__).read_text()
+    text = Path(libraries.__file__).read_text()
     assert not any(f"import {name}" in text for name in names)
 
 

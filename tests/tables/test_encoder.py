@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from discreet.errors import TableError
 from discreet.tables.columns import Boolean, Categorical, Ignored, Numeric, Ordinal
-from discreet.tables.encoding import Encoder
+from discreet.tables.encoder import Encoder
 from discreet.tables.schema import FileFormat, Schema, Target
 
 pa = pytest.importorskip("pyarrow")

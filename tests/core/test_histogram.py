@@ -12,16 +12,23 @@ from discreet.accounting.recompute import mechanism_event
 from discreet.core import Budget, Laplace, Relation
 from discreet.core.account import Account
 from discreet.core.bits import SeededBits
+from discreet.core.cell_questions import KindVote
 from discreet.core.filters import PrivacyFilter
+from discreet.core.histogram import StabilityHistogram, noisy_limit
 from discreet.core.noise import Noise
+from discreet.core.questions import Public
 from discreet.errors import BudgetExceeded, NotSupported, PrivacyError
-from discreet.tables.histogram import StabilityHistogram, noisy_limit, noisy_vote
 
 RELATIONS = ["add_remove", "replace_one"]
 
 
 def noise(seed):
     return Noise(SeededBits(seed))
+
+
+def vote(margin, n_rows, mechanism, relation, source):
+    """The answer to a vote with this margin."""
+    return KindVote("a").release(margin, mechanism, Public(relation, n_rows, 0, 0, None), source)
 
 
 def outcomes(count, threshold, scale):
@@ -204,10 +211,10 @@ def test_votes_are_decided_by_a_clear_majority_and_open_without_one(relation):
     # A margin of 1000 is 50 scales or more: wrong with a chance below 1e-21. Without a margin the
     # vote is a coin: all 60 alike has a chance of 2e-18.
     mechanism, relation = Laplace(0.1), Relation(relation)
-    assert noisy_vote(1000, 2000, mechanism, relation, noise(0))
-    assert not noisy_vote(-1000, 2000, mechanism, relation, noise(0))
+    assert vote(1000, 2000, mechanism, relation, noise(0))
+    assert not vote(-1000, 2000, mechanism, relation, noise(0))
     source = noise(1)
-    votes = {noisy_vote(0, 2000, mechanism, relation, source) for _ in range(60)}
+    votes = {vote(0, 2000, mechanism, relation, source) for _ in range(60)}
     assert votes == {True, False}
 
 
@@ -225,6 +232,6 @@ def test_votes_keep_their_promise_exactly(relation):
                     assert ratio <= math.exp(epsilon) * (1 + 1e-12)
     # The frequency of a small margin is that of this noise: 2,000 votes, beyond 5.5 sigma 4e-8.
     source = noise(5)
-    won = sum(noisy_vote(1, 100, Laplace(epsilon), relation, source) for _ in range(2000))
+    won = sum(vote(1, 100, Laplace(epsilon), relation, source) for _ in range(2000))
     chance = float(wins(-1))
     assert abs(won - 2000 * chance) < 5.5 * math.sqrt(2000 * chance * (1 - chance))

@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
-from discreet.tables import arrays, csv_files
-from discreet.tables.arrays import GrowingArray, GrowingRows
+from discreet.tables import csv_files, storage
 from discreet.tables.columns import Boolean, Categorical, Ignored, Numeric, Ordinal
-from discreet.tables.reading import Encoded, batches, read
+from discreet.tables.reader import Encoded, batches, read
 from discreet.tables.schema import FileFormat, Schema, Target
+from discreet.tables.storage import GrowingArray, GrowingRows
 
 SCHEMA = Schema(
     {
@@ -296,7 +296,7 @@ def test_growing_arrays() -> None:
 
 
 def test_growing_rows_of_more_entries_than_32_bits_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "LARGEST_SMALL_INDEX", 25)
+    monkeypatch.setattr(storage, "LARGEST_SMALL_INDEX", 25)
     block = sp.csr_array(np.eye(10, dtype=np.float32))
     rows = GrowingRows(10, sparse=True, dtype="float32")
     for _ in range(4):
@@ -310,7 +310,7 @@ def test_growing_rows_of_more_entries_than_32_bits_count(monkeypatch: pytest.Mon
 def test_without_pyarrow_the_module_loads_and_says_what_to_install() -> None:
     code = (
         "import sys; sys.modules['pyarrow'] = sys.modules['pandas'] = None\n"
-        "import discreet.tables.reading as reading\n"
+        "import discreet.tables.reader as reading\n"
         "try: next(reading.batches('x', None, target=False))\n"
         "except ImportError as error: print(error)"
     )

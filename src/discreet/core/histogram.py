@@ -25,7 +25,8 @@ from discreet.core.noise import Noise, from_grid, grid_exponent
 from discreet.errors import NotSupported
 from discreet.validate import check_fields, number
 
-_MOST_ROWS = 2**32  # a public bound on every count
+_MOST_ROWS = 2**32
+"""Public bound on every count."""
 
 
 @dataclass(frozen=True)
@@ -131,12 +132,45 @@ class StabilityHistogram:
         return dict(sorted((texts[index], float(values[index])) for index in kept))
 
 
+@dataclass(frozen=True)
+class LimitedHistogram:
+    """A stability histogram of a column that is given up if it holds too many distinct texts.
+
+    Parameters
+    ----------
+    histogram : StabilityHistogram
+        Releases the texts, unless the column is given up.
+    limit : Laplace
+        Noise of the limit on the number of distinct texts (`noisy_limit`).
+
+    Privacy
+    -------
+    Both costs add up: the column is given up or not at the cost of ``limit``, then texts are
+    released at the cost of ``histogram``. Proof: docs/proofs/histogram.md.
+    """
+
+    histogram: StabilityHistogram
+    limit: Laplace
+    name: ClassVar[str] = "limited_histogram"
+
+    @property
+    def relation(self) -> Relation:
+        """Relation that the noise is for; that of the limit suffices for either."""
+        return self.histogram.relation
+
+    @cached_property
+    def loss(self) -> PrivacyLoss:
+        """Cost of one release; it has a cost in (ε, δ) only."""
+        epsilon = math.nextafter(self.histogram.epsilon + self.limit.epsilon, math.inf)
+        return PrivacyLoss(epsilon, rho=math.inf, mu=math.inf, delta=self.histogram.delta)
+
+
 def noisy_limit(limit: int, mechanism: Laplace, noise: Noise) -> int:
     """Draw the most distinct texts that a column may hold before it is given up.
 
     Noise is added to the public ``limit``. Give the column up, and release nothing else of it, once
     it holds more texts than the result, which must stay secret. The mechanism is used once; the
-    caller charges for it before the texts are read.
+    curator charges for it before the texts are read.
 
     Privacy
     -------
@@ -149,31 +183,3 @@ def noisy_limit(limit: int, mechanism: Laplace, noise: Noise) -> int:
         raise ValueError("The budget is too small: noise would be coarser than whole numbers.")
     # texts + noise > limit, in whole grid steps: exact
     return int((limit << -grid) - int(drawn[0, 0])) >> -grid
-
-
-def noisy_vote(
-    margin: int,
-    n_rows: int,
-    mechanism: Laplace,
-    relation: Relation,
-    noise: Noise,
-    above: float = 0.0,
-) -> bool:
-    """Decide by a noisy vote between two groups of cells, such as numbers and other texts.
-
-    ``margin`` is the number of cells in the first group, less those in the second; other cells do
-    not vote. The first group wins if it leads by more than ``above``, a public number. The
-    mechanism is used once; the caller charges for it before the cells are read.
-
-    Privacy
-    -------
-    One Laplace release of a number of sensitivity 1, or 2 if one row is replaced. Proof:
-    docs/proofs/histogram.md.
-    """
-    noisy, _ = mechanism.release(
-        np.array([float(margin)]),
-        sensitivity=float(relation.rows_changed),
-        magnitude=float(n_rows),
-        noise=noise,
-    )
-    return bool(noisy[0] > above)

@@ -10,20 +10,28 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Generator, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
-from discreet.errors import TableError
-from discreet.tables.cells import arrow, guarded
-from discreet.tables.columns import quoted
-from discreet.tables.matching import Piece, Request, naming
-from discreet.tables.parts import DAMAGED, ArrowPart, Part, Stamp, TextPart, table_part
+from discreet.tables.libraries import table_part
+from discreet.tables.messages import Place, Refusal, arrow, door, instead
+from discreet.tables.part import DAMAGED, ArrowPart, Part, Stamp, TextPart
+from discreet.tables.records import Records
+from discreet.tables.request import Request
 
 FileKind = Literal["text", "parquet", "feather"]
 
 _MAGIC: dict[bytes, FileKind] = {b"PAR1": "parquet", b"ARRO": "feather"}
-_SUFFIXES = {".parquet": "Parquet", ".pq": "Parquet", ".feather": "Feather", ".arrow": "Arrow"}
+_NO_PARQUET = "is no Parquet file, or was cut off. Copy it again."
+_NO_FEATHER = "is no Feather file, or was cut off. Copy it again."
+_SUFFIXES = {  # problems with a file whose first bytes are not those of its suffix
+    ".parquet": _NO_PARQUET,
+    ".pq": _NO_PARQUET,
+    ".feather": _NO_FEATHER,
+    ".arrow": _NO_FEATHER,
+}
 _NOT_TABLES = {  # problems with a file, by its first bytes
     b"": "is empty. Choose the file that holds the records.",
     b"PK\x03\x04": "is a zip archive or an Excel workbook. Unpack it, or save the sheet as CSV.",
@@ -54,25 +62,40 @@ class Source:
         """The files that the source is read from."""
         return tuple(stamp for part in self.parts for stamp in part.stamps)
 
+    def door(self, request: Request, place: Place = None) -> AbstractContextManager[None]:
+        """Return a door for code that reads cells of this source.
+
+        Messages may show the names of the schema, and those of columns that have types: no cell is
+        among them. Of a text file no name is known here.
+        """
+        names = {name for part in self.parts for name in part.names}
+        file = request.schema.file
+        words = {*names, *request.extra, file.encoding, file.delimiter, file.quote}
+        return door(request.schema.file_names, words, place)
+
     def check(self, request: Request) -> None:
         """Refuse parts that do not match the schema or each other, before a record is read."""
-        first: dict[str, tuple[str, str]] = {}
+        first: dict[str, tuple[str, Place]] = {}
         for part in self.parts:
-            with naming(part.where):
+            with instead(place=part.place):
                 for name, held in part.check(request).items():
-                    before, where = first.setdefault(name, (held, part.where))
-                    if "nothing" in (before, held):
-                        first[name] = (held, part.where) if before == "nothing" else (before, where)
-                    elif held != before:
-                        raise TableError(
-                            f"column {name!r} holds {held} here, but {before} in {where}. Store it "
-                            "with one type in all files."
+                    before, place = first.setdefault(name, (held, part.place))
+                    if before == "nothing":
+                        first[name] = (held, part.place)
+                    elif held not in ("nothing", before):
+                        raise Refusal(
+                            "column {name} holds {held:plain} here, but {before:plain} in {place}. "
+                            "Store it with one type in all files.",
+                            name=name,
+                            held=held,
+                            before=before,
+                            place=place,
                         )
 
-    def pieces(
+    def records(
         self, request: Request, *, may_be_empty: bool = False
-    ) -> Generator[Piece, None, None]:
-        """Yield the records of all parts, block by block.
+    ) -> Generator[Records, None, None]:
+        """Yield the records of all parts, block by block; to be called behind a `door`.
 
         A part that does not match the schema in its form or its columns, or has changed, is
         refused. Cells are checked when they are encoded.
@@ -80,25 +103,33 @@ class Source:
         _check_files(self.files)
         self.check(request)
         sizes = [max(sum(stamp.size for stamp in part.stamps), 1) for part in self.parts]
-        before, empty = 0, True
+        before = 0
+        empty = True
         for part, size in zip(self.parts, sizes, strict=True):
             _check_files(part.stamps)
-            with naming(part.where):
-                for piece in part.pieces(request):
+            with instead(place=part.place):
+                for block in part.records(request):
                     empty = False
-                    share = (before + size * piece.share) / sum(sizes)
-                    yield piece._replace(where=part.where, share=min(share, 1.0))
+                    share = min((before + size * block.share) / sum(sizes), 1.0)
+                    yield block._replace(share=share)
             _check_files(part.stamps)
             before += size
         if empty and not may_be_empty:
-            with naming(self.parts[0].where):
-                rest = f", and {len(self.parts) - 1} more likewise" * (len(self.parts) > 1)
-                raise TableError(f"has no records{rest}. Choose the file that holds them.")
+            with instead(place=self.parts[0].place):
+                self._refuse_empty()
+
+    def _refuse_empty(self) -> NoReturn:
+        if len(self.parts) == 1:
+            raise Refusal("has no records. Choose the file that holds them.")
+        raise Refusal(
+            "has no records, and {more} more likewise. Choose the file that holds them.",
+            more=len(self.parts) - 1,
+        )
 
 
 def _check_files(stamps: Iterable[Stamp]) -> None:
     for stamp in stamps:
-        with naming(stamp.path):
+        with instead(place=stamp.path):
             stamp.check()
 
 
@@ -107,53 +138,61 @@ def source(data: Any) -> Source:
     arrow()
     if isinstance(data, Source):
         return data
-    if isinstance(data, (str, os.PathLike)):
-        return Source(_file_parts([data]))
-    if isinstance(data, (list, tuple)) and all(isinstance(d, (str, os.PathLike)) for d in data):
-        return Source(_file_parts(data))
-    return Source((table_part(data),))
+    with door(None):
+        if isinstance(data, (str, os.PathLike)):
+            return Source(_file_parts([data]))
+        if isinstance(data, (list, tuple)) and all(isinstance(d, (str, os.PathLike)) for d in data):
+            return Source(_file_parts(data))
+        return Source((table_part(data),))
 
 
 def file_kind(path: Path) -> FileKind:
     """Tell files apart by their first bytes; refuse what is neither text nor a known form."""
-    problem, start = None, b""
     try:
         with path.open("rb") as file:
             start = file.read(4)
     except OSError as error:
-        problem = f"cannot be opened ({error.strerror})."
-    problem = problem or _NOT_TABLES.get(start)
-    named = _SUFFIXES.get(path.suffix.lower())
-    if not problem and start not in _MAGIC and named:
-        problem = f"is no {named} file, or was cut off. Copy it again."
-    if problem:
-        raise TableError(problem)
+        raise Refusal("cannot be opened ({error}).", error=error) from None
+    if start in _NOT_TABLES:
+        raise Refusal(_NOT_TABLES[start])
+    suffix = path.suffix.lower()
+    if start not in _MAGIC and suffix in _SUFFIXES:
+        raise Refusal(_SUFFIXES[suffix])
     return _MAGIC.get(start, "text")
 
 
 def _listed(path: str | os.PathLike[str]) -> list[Path]:
     """Return the files that a path, a folder or a pattern means."""
-    text, found = os.fspath(path), Path(path)
+    text = os.fspath(path)
+    found = Path(path)
     if "://" in text:
-        raise TableError("is an address. Open it with pyarrow.dataset.dataset, and pass that.")
+        raise Refusal(
+            "is an address, not a path. Open it with pyarrow.dataset.dataset, and pass that."
+        )
     if found.is_dir():
-        files, folders = list[Path](), list[Path]()
+        files = list[Path]()
+        folders = list[str]()
         for each in sorted(found.iterdir()):
-            if not each.name.startswith((".", "_")):  # notes that other programs leave
-                (folders if each.is_dir() else files).append(each)
+            if each.name.startswith((".", "_")):  # notes that other programs leave
+                continue
+            if each.is_dir():
+                folders.append(each.name)
+            else:
+                files.append(each)
         if folders:
-            raise TableError(
-                f"holds folders ({quoted(each.name for each in folders)}), whose names may be data."
-                " Open it with pyarrow.dataset.dataset, and pass that, or list the files."
+            raise Refusal(
+                "holds folders ({names}), whose names may be data. Open it with "
+                "pyarrow.dataset.dataset, and pass that, or list the files.",
+                names=folders,
             )
         if not files:
-            raise TableError("is a folder without files. Choose the one that holds the records.")
+            raise Refusal("is a folder without files. Choose the one that holds the records.")
         return files
     if glob.has_magic(text) and not found.exists():
         matches = map(Path, sorted(glob.glob(text, recursive=True)))
         files = [each for each in matches if not each.is_dir()]
         if not files:
-            raise TableError("no file matches this pattern. Check it.")
+            raise Refusal("no file matches this pattern. Check it.")
         return files
     return [found]
 
@@ -161,26 +200,30 @@ def _listed(path: str | os.PathLike[str]) -> list[Path]:
 def _file_parts(paths: Iterable[str | os.PathLike[str]]) -> tuple[Part, ...]:
     files: list[Path] = []
     for path in paths:
-        with naming(path):
+        with instead(place=Path(path)):
             files += _listed(path)
     if not files:
-        raise TableError("the list of files is empty; name one at least.")
+        raise Refusal("the list of files is empty; name one at least.")
     parts: list[Part] = []
     kinds: dict[FileKind, Path] = {}
     seen: dict[tuple[int, int], Path] = {}
     for path in files:
-        with naming(path):
-            stamp, kind = Stamp.of(path), file_kind(path)
+        with instead(place=path):
+            stamp = Stamp.of(path)
+            kind = file_kind(path)
             kinds.setdefault(kind, path)
             if len(kinds) > 1:
-                first, other = kinds.items()
-                raise TableError(
-                    f"is {other[0]}, but {first[1]} is {first[0]}. Choose files of one kind."
+                first = next(iter(kinds))
+                raise Refusal(
+                    "is {kind:plain}, but {other} is {first:plain}. Choose files of one kind.",
+                    kind=kind,
+                    first=first,
+                    other=kinds[first],
                 )
             same = seen.setdefault((stamp.device, stamp.inode), path)
             if same is not path:
                 # A person's row would count twice, which no guarantee for one row covers.
-                raise TableError(f"is the same file as {same}. List each file once.")
+                raise Refusal("is the same file as {path}. List each file once.", path=same)
             if kind == "text":
                 parts.append(TextPart(path, (stamp,)))
             else:
@@ -189,29 +232,29 @@ def _file_parts(paths: Iterable[str | os.PathLike[str]]) -> tuple[Part, ...]:
 
 
 def opened_parquet(path: Path, texts: Iterable[str] = ()) -> Any:
-    """Open a Parquet file; Arrow's own error could quote its content.
-
-    Columns in ``texts`` are read as dictionaries.
-    """
+    """Open a Parquet file; columns in ``texts`` are read as dictionaries."""
     import pyarrow.parquet as pq
 
     # Buffered: columns are read piece by piece, not a whole group of rows at once.
     options = {"buffer_size": 1 << 18, "pre_buffer": False, "read_dictionary": list(texts)}
-    return guarded(lambda: pq.ParquetFile(path, **options), DAMAGED)
+    with instead(Refusal(DAMAGED)):
+        return pq.ParquetFile(path, **options)
 
 
 def _parquet(path: Path, stamp: Stamp) -> ArrowPart:
     with opened_parquet(path) as file:
-        fields, n_rows = file.schema_arrow, file.metadata.num_rows
+        fields = file.schema_arrow
+        n_rows = file.metadata.num_rows
 
     def stream(wanted: list[str], request: Request) -> Iterator[Any]:
-        is_text, is_number = arrow().types.is_string, request.schema.holds_numbers
+        is_text = arrow().types.is_string
+        is_number = request.schema.holds_numbers
         names = [name for name in request.needed if is_text(fields.field(name).type)]
         texts = [name for name in names if not is_number(name)]
         with opened_parquet(path, texts) as file:
             yield from file.iter_batches(request.block_rows, columns=wanted, use_threads=False)
 
-    return ArrowPart.of(os.fspath(path), fields, stream, n_rows, (stamp,))
+    return ArrowPart.of(path, fields, stream, n_rows, (stamp,))
 
 
 def _feather(path: Path, stamp: Stamp) -> ArrowPart:
@@ -224,6 +267,6 @@ def _feather(path: Path, stamp: Stamp) -> ArrowPart:
             for index in range(reader.num_record_batches):
                 yield reader.get_batch(index)
 
-    with guarded(lambda: OSFile(os.fspath(path)), DAMAGED) as file:
-        fields = guarded(lambda: ipc.open_file(file).schema, DAMAGED)
-    return ArrowPart.of(os.fspath(path), fields, stream, None, (stamp,))
+    with instead(Refusal(DAMAGED)), OSFile(os.fspath(path)) as file:
+        fields = ipc.open_file(file).schema
+    return ArrowPart.of(path, fields, stream, None, (stamp,))

@@ -1,0 +1,300 @@
+"""Encoding of rows: the features of a row depend on its own cells and the schema only.
+
+Every function here converts one cell at a time, or one distinct cell, and writes the result at the
+place of that cell. The rules that it follows are made of the schema (`discreet.tables.rules`).
+
+A sparse row has exactly one entry per group, with a stored 0 where a number is 0 or a text is not
+encoded. So the size of the result is public too. Proof: docs/proofs/cells.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import DTypeLike, NDArray
+
+from discreet.tables import rules
+from discreet.tables.columns import SPACES
+from discreet.tables.messages import Refusal, arrow, instead
+from discreet.tables.rules import MISSING, UNLISTED, Rule
+from discreet.tables.schema import Schema, check_array_form
+from discreet.validate import FloatArray
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Entries: TypeAlias = tuple[Any, Any]
+"""Entries of one group: the column that each row fills, and the number (arrays, or scalars)."""
+
+
+class Encoder:
+    """Encoder of batches of records by a schema, as a dense array or a CSR one.
+
+    Notes
+    -----
+    *Privacy.* Each row is encoded by itself, by a public rule, so neighbouring tables become
+    neighbouring tables. A cell that breaks the schema raises a `TableError` which names the column
+    and the rule, and neither the cell nor the row. Numbers stay within [0, 1] in either ``dtype``.
+    """
+
+    def __init__(
+        self, schema: Schema, sparse: bool | str = False, dtype: DTypeLike = "float32"
+    ) -> None:
+        check_array_form(sparse, dtype)
+        self.schema = schema
+        self.sparse = schema.is_wide if sparse == "auto" else bool(sparse)
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        target = rules.target_rule(schema)
+        self._target = None if target is None else _ColumnEncoder(target)
+        self._groups = [_ColumnEncoder(rule) for rule in rules.column_rules(schema)]
+        widths = [column.width for column in schema.used.values()]
+        self._starts = np.cumsum([0, *widths[:-1]]).tolist()
+
+    def target_dtype(self, as_labels: bool) -> np.dtype[Any]:
+        """Return the type of an encoded target: labels or their codes, or numbers."""
+        target = self.schema.target
+        if self._target is None or target is None or self._target.rule.of_numbers:
+            return np.dtype(np.float64)
+        return np.array(target.labels).dtype if as_labels else self._target.rule.places.dtype
+
+    def encode(
+        self, batch: Mapping[str, Any], out: NDArray[Any] | None = None
+    ) -> NDArray[Any] | sp.csr_array:
+        """Encode one batch of Arrow columns, by name, as rows of ``schema.width`` numbers.
+
+        Dense rows are written to the first rows of ``out``, if it has enough of them.
+        """
+        names = [group.rule.name for group in self._groups]
+        if absent := [name for name in names if name not in batch]:
+            raise Refusal("the table has no column {names}.", names=absent)
+        n_rows = len(batch[names[0]])
+        if other := [name for name in names if len(batch[name]) != n_rows]:
+            raise Refusal(
+                "all columns of a table must be of one length; check {names} and {first}.",
+                names=other,
+                first=names[0],
+            )
+        return self._csr(batch, n_rows) if self.sparse else self._dense(batch, n_rows, out)
+
+    def encode_target(self, cells: Any) -> NDArray[Any]:
+        """Encode the target's cells: codes into ``schema.target.labels``, or clipped numbers."""
+        if self._target is None:
+            raise Refusal("the schema names no target; give it one with schema.with_target(…).")
+        rule = self._target.rule
+        if not rule.of_numbers:
+            return np.asarray(rule.places[self._target.codes(cells)])
+        found, absent = self._target.numbers(cells)
+        low = rule.column.low
+        high = rule.column.high
+        found = np.clip(found, low, high)
+        found[absent] = low + (high - low) / 2
+        return found
+
+    def _dense(
+        self, columns: Mapping[str, Any], n_rows: int, out: NDArray[Any] | None
+    ) -> NDArray[Any]:
+        if out is None or len(out) < n_rows:
+            out = np.empty((n_rows, self.schema.width), self.dtype)
+        out = out[:n_rows]
+        if self.schema.width > len(self._groups):  # otherwise every column is written in full
+            out.fill(0)
+        flat = out.reshape(-1)
+        rows = np.arange(n_rows, dtype=np.int64) * self.schema.width
+        for start, group in zip(self._starts, self._groups, strict=True):
+            places, values = group.entries(columns[group.rule.name], self.dtype)
+            if np.ndim(places) == 0:
+                out[:, start + places] = values
+            else:
+                flat[rows + (places + start)] = values
+        return out
+
+    def _csr(self, columns: Mapping[str, Any], n_rows: int) -> sp.csr_array:
+        each = len(self._groups)
+        index = np.int32 if max(n_rows * each, self.schema.width) < 2**31 else np.int64
+        data = np.empty((n_rows, each), dtype=self.dtype)
+        indices = np.empty((n_rows, each), dtype=index)
+        for i, group in enumerate(self._groups):
+            places, data[:, i] = group.entries(columns[group.rule.name], self.dtype)
+            np.add(places, self._starts[i], out=indices[:, i], casting="same_kind")
+        starts = np.arange(0, n_rows * each + 1, each, dtype=index)
+        shape = (n_rows, self.schema.width)
+        out = sp.csr_array((data.reshape(-1), indices.reshape(-1), starts), shape=shape)
+        out.has_sorted_indices = True
+        out.has_canonical_format = True
+        return out
+
+
+class _ColumnEncoder:
+    """Encoder of the cells of one column by its rule."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self._last: tuple[Any, NDArray[np.int32]] | None = None
+
+    def entries(self, cells: Any, dtype: np.dtype[Any]) -> Entries:
+        """Return the column of the group that each row fills, and the number."""
+        rule = self.rule
+        if not rule.of_numbers:
+            codes = self.codes(cells)
+            places = rule.places[codes] if rule.places.any() else 0
+            values = rule.values[codes] if (rule.values != 1).any() else dtype.type(1)
+            return places, values
+        found, absent = self.numbers(cells)
+        column = rule.column
+        if column.is_bounded:
+            least, most = column.scaled([column.low, column.high])
+            values = column.scaled(np.clip(found, column.low, column.high))
+            # Rounding must not leave the interval that the bounds promise.
+            values = np.clip((values - least) / (most - least), 0.0, 1.0)
+        else:
+            largest = np.finfo(dtype).max
+            values = np.clip(column.scaled(found), -largest, largest)
+        if not column.missing:
+            return 0, values
+        values[absent] = 1.0
+        return absent * np.int32(column.width - 1), values
+
+    def numbers(self, cells: Any) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """Return the cells as numbers, and which are missing; refuse what the rule refuses."""
+        rule = self.rule
+        found = numbers(cells, rule.markers, lenient=rule.lenient)
+        if found is None:
+            raise rule.refusal("not a number")
+        absent = np.isnan(found)
+        if MISSING in rule.refused and absent.any():
+            raise rule.refusal("missing")
+        return found, absent
+
+    def codes(self, cells: Any) -> NDArray[np.int32]:
+        """Return the code of each cell; refuse what the rule refuses."""
+        rule = self.rule
+        with instead(rule.refusal("other type")):
+            distinct, indices = distinct_cells(cells)
+            last = self._last  # blocks often have the distinct cells of the block before
+            if last is None or not distinct.equals(last[0]):
+                code_of = rule.reader(str(distinct.type))
+                listed = [
+                    MISSING if text is None else code_of(text, number)
+                    for text, number in zip(*written(distinct), strict=True)
+                ]
+                last = distinct, np.array([*listed, MISSING], dtype=np.int32)
+                self._last = last
+        codes = np.asarray(last[1][indices])
+        if MISSING in rule.refused and np.any(codes == MISSING):
+            raise rule.refusal("missing")
+        if UNLISTED in rule.refused and np.any(codes == UNLISTED):
+            raise rule.refusal("unlisted")
+        return codes
+
+
+def distinct_cells(cells: Any) -> tuple[pa.Array, NDArray[np.integer[Any]]]:
+    """Return distinct cells, and the index of each cell among them; -1 for null."""
+    pa = arrow()
+    array = plain_array(cells)
+    if pa.types.is_null(array.type):
+        array = array.cast(pa.string())
+    if not pa.types.is_dictionary(array.type):
+        array = array.dictionary_encode()
+    indices = array.indices
+    if indices.null_count:
+        indices = indices.cast(pa.int64()).fill_null(-1)
+    return plain_array(array.dictionary), indices.to_numpy(zero_copy_only=False)
+
+
+def written(distinct: pa.Array) -> tuple[list[str | None], list[float | None]]:
+    """Return the text of each cell without spaces around it, and its number if it is a fraction."""
+    types = arrow().types
+    kind = distinct.type
+    texts = trimmed(distinct) if _is_text(kind) else distinct.cast("string")
+    is_fraction = types.is_floating(kind) or types.is_decimal(kind)
+    numbers_of = distinct.cast("float64").to_pylist() if is_fraction else [None] * len(distinct)
+    return texts.to_pylist(), numbers_of
+
+
+def numbers(cells: Any, markers: Iterable[str], *, lenient: bool = False) -> FloatArray | None:
+    """Return cells as float64, NaN where one is missing; None if any cell is not a number.
+
+    ``markers`` mean a missing cell; so does a text that is not a number, if ``lenient``. The result
+    may share memory with the cells.
+    """
+    pa = arrow()
+    marks = list(markers)
+    array = plain_array(cells)
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        array = plain_array(array.cast(kind.value_type))
+        kind = array.type
+    if _is_text(kind):
+        found = _parsed(array, marks, lenient)
+    elif pa.types.is_boolean(kind):
+        found = array.cast(pa.int8()).cast(pa.float64()).to_numpy(zero_copy_only=False)
+    elif _is_number(kind) or pa.types.is_null(kind):
+        found = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    else:
+        found = None
+    marked = [number for number in map(rules.as_number, marks) if number is not None]
+    if found is not None and marked:
+        found = np.where(np.isin(found, marked), np.nan, found)
+    return found
+
+
+def _parsed(texts: pa.Array, markers: list[str], lenient: bool) -> FloatArray | None:
+    """Return texts as numbers; None if a text is not a number and that is not allowed.
+
+    Arrow converts a column as a whole or fails, and is slow to fail: so markers, and other texts if
+    they are allowed, are removed first.
+    """
+    pa = arrow()
+    compute = pa.compute
+    nothing = pa.scalar(None, type=texts.type)
+    texts = trimmed(texts)
+    is_marker = compute.is_in(texts, value_set=pa.array(markers, type=texts.type))
+    texts = compute.if_else(is_marker, nothing, texts)
+    if lenient:
+        texts = compute.if_else(compute.match_substring_regex(texts, rules.NUMBER), texts, nothing)
+    try:
+        return np.asarray(texts.cast(pa.float64()).to_numpy(zero_copy_only=False))
+    except pa.ArrowInvalid:
+        is_number = compute.match_substring_regex(texts, rules.NUMBER).fill_null(True)
+    if not compute.all(is_number, min_count=0).as_py():
+        return None
+    # Some versions of Arrow know fewer ways to write a number than the rule above.
+    as_objects = texts.fill_null("nan").to_numpy(zero_copy_only=False)
+    return np.asarray(as_objects.astype(np.float64))
+
+
+def plain_array(cells: Any) -> pa.Array:
+    """Return one array of a type that Arrow can compute with."""
+    pa = arrow()
+    array = cells
+    if isinstance(array, pa.ChunkedArray):
+        if pa.types.is_dictionary(array.type):
+            array = array.unify_dictionaries()
+        array = array.combine_chunks()
+        if isinstance(array, pa.ChunkedArray):  # versions before 25, for no chunk or many
+            array = pa.concat_arrays(array.chunks) if array.chunks else pa.array([], array.type)
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if str(array.type) == "string_view":
+        array = array.cast(pa.large_string())
+    elif str(array.type) == "halffloat":
+        array = array.cast(pa.float32())
+    return array
+
+
+def trimmed(texts: pa.Array) -> pa.Array:
+    """Return texts without the spaces around them."""
+    return arrow().compute.utf8_trim(texts, characters=SPACES)
+
+
+def _is_text(kind: Any) -> bool:
+    types = arrow().types
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _is_number(kind: Any) -> bool:
+    types = arrow().types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))

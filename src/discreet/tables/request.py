@@ -1,0 +1,144 @@
+"""Columns that a schema needs of a source, and checks of them before a record is read.
+
+Every error names the file, the column where there is one, and the rule; none shows a cell, a row's
+number or how many rows break a rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from discreet.tables.columns import repeated
+from discreet.tables.messages import Refusal, arrow, is_header, joined
+from discreet.tables.schema import Schema
+
+BLOCK_CELLS = 1 << 23
+"""Cells, read or encoded, of a block of records: a bound on its memory."""
+
+MOST_ROWS = 1 << 16
+"""Most records of a block."""
+
+FEWEST_ROWS = 1 << 8
+"""Fewest records of a block, however many columns there are."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """Columns that are read: those that the schema uses, target and unit if asked for, extra ones.
+
+    While ``drafting`` a schema, advice must not refer to it.
+    """
+
+    schema: Schema
+    target: bool
+    extra: tuple[str, ...] = ()
+    drafting: bool = False
+    unit: bool = False
+
+    @property
+    def needed(self) -> list[str]:
+        """Names of the columns that are encoded."""
+        target = self.schema.target
+        unit = self.schema.unit
+        names = list(self.schema.used)
+        if target is not None and self.target:
+            names.append(target.column)
+        if unit is not None and self.unit:
+            names.append(unit)
+        return names
+
+    @property
+    def block_rows(self) -> int:
+        """Number of records in a block, so that its memory does not grow with the columns."""
+        cells = max(len(self.needed) + len(self.extra), self.schema.width)
+        return min(max(BLOCK_CELLS // cells, FEWEST_ROWS), MOST_ROWS)
+
+
+def columns_to_read(found: Sequence[str], request: Request) -> list[str]:
+    """Check the names of a table's columns, and return those that have to be read, in its order.
+
+    If few of the schema's names were found, the first line may be a record. Then other names are
+    not shown, neither here nor by a `door`.
+    """
+    needed = request.needed
+    schema = request.schema
+    if request.target and schema.target is None:
+        raise Refusal(
+            "the schema names no target. Add [target] to the schema, or read without it "
+            "(target=False)."
+        )
+    known = set(schema.file_names)
+    present = set(found)
+    problems = []
+    if missing := [name for name in needed if name not in present]:
+        text = (
+            "lacks columns of the schema: {names}. Add them to the file, or take them out of the "
+            "schema."
+        )
+        problems.append(Refusal(text, names=missing))
+    if missing and not is_header(found, known):
+        hint = Refusal("If the file has no header, set header = false in [file].")
+        raise joined([*problems, hint], " ")
+    if absent := [name for name in request.extra if name not in present]:
+        text = "lacks columns that were asked for: {names}. Check their names."
+        problems.append(Refusal(text, names=absent))
+    known.update(request.extra)
+    extra = [name for name in dict.fromkeys(found) if name not in known]
+    if extra and schema.extra == "refuse":
+        text = (
+            "has columns that are not in the schema: {names}. Add them to the schema, with kind = "
+            '"ignored" if they are not to be used, or write extra = "ignore" at its top '
+            "(--ignore-extra) to leave out all such columns."
+        )
+        problems.append(Refusal(text, names=extra, header=found))
+    if twice := sorted(repeated(found)):
+        text = "has columns of the same name: {names}. Rename them."
+        problems.append(Refusal(text, names=twice, header=found))
+    if problems:
+        raise joined(problems, " It ")
+    wanted = {*needed, *request.extra}
+    return [name for name in found if name in wanted]
+
+
+def check_types(fields: Any, request: Request) -> dict[str, str]:
+    """Refuse columns whose cells are of a type that the schema's kind cannot hold.
+
+    Returns what the cells of each column are: numbers, texts, truth values, times or nothing.
+    Widths do not matter, because the schema says what a cell means.
+    """
+    families: dict[str, str] = {}
+    problems = []
+    for name in request.needed:
+        kind = fields.field(name).type
+        families[name] = family(kind)
+        is_time = families[name] == "times" and request.schema.holds_numbers(name)
+        if is_time or families[name] == "other":
+            problems.append(Refusal("column {name} is of type {kind}", name=name, kind=kind))
+    if problems:
+        rule = Refusal(
+            "A column must hold numbers, or texts and what can be written as one: convert it in "
+            'the file, or set kind = "ignored" in the schema.'
+        )
+        raise joined([joined(problems, "; "), rule], ". ")
+    return families
+
+
+def family(kind: Any) -> str:
+    """Return what cells of an Arrow type are: numbers, texts, truth values, times, nothing, other.
+
+    Dictionaries and extension types count as what they store.
+    """
+    types = arrow().types
+    while types.is_dictionary(kind) or hasattr(kind, "storage_type"):
+        kind = kind.value_type if types.is_dictionary(kind) else kind.storage_type
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "numbers"
+    if types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view":
+        return "texts"
+    if types.is_boolean(kind):
+        return "truth values"
+    if types.is_null(kind):
+        return "nothing"
+    return "times" if types.is_temporal(kind) else "other"
