@@ -20,7 +20,7 @@ Losses of counts, positive amounts and quantiles are in ``families.py``.
 
 All methods work elementwise on arrays, are accurate for margins of any size and never warn; a
 value too large for a float is ``inf``. Kernels compute the same formulas row by row; their compiled
-forms are in ``kernels.py``, and tests compare the two.
+forms are in ``formulas.py``, and tests compare the two.
 """
 
 # ruff: noqa: D102  the methods are documented in Loss
