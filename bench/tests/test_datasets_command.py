@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from discreet.cli.exits import Exit, Problem
+from discreet.cli.exits import CommandError, Exit
 from discreet.tables import Schema, read
 from discreet_bench import command
 from discreet_bench import datasets as sets
@@ -56,7 +56,7 @@ def test_schema_and_table_are_written_and_fit_together(tmp_path):
     assert X.shape == (2, 4)
     assert y.tolist() == [1, 0]
     again = run(*given, "--schema", str(schema))
-    assert isinstance(again.exception, Problem)
+    assert isinstance(again.exception, CommandError)
     assert "--force" in str(again.exception)
 
 
@@ -73,6 +73,6 @@ def test_schema_and_table_are_written_and_fit_together(tmp_path):
 )
 def test_errors_have_a_code_and_a_remedy(arguments, code, text):
     error = run(*arguments).exception
-    assert isinstance(error, Problem)
+    assert isinstance(error, CommandError)
     assert error.code == code
     assert text in str(error)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from discreet.estimators.model_file import save as save
     from discreet.estimators.transformers import PrivateImputer as PrivateImputer
     from discreet.estimators.transformers import PrivateScaler as PrivateScaler
+    from discreet.fitting import fit as fit
     from discreet.ledger import Ledger as Ledger
     from discreet.preparation import Bounds as Bounds
     from discreet.preparation import Centre as Centre
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from discreet.preparation import Spread as Spread
     from discreet.preparation import Whiten as Whiten
     from discreet.solvers import AGD as AGD
+    from discreet.table_model import TableModel as TableModel
     from discreet.tuning.plan import plan as plan
 
 __version__ = "0.1.0"
@@ -58,9 +60,11 @@ _MODULES = {
         "PrivacyError PrivacyLeakWarning TableError",
         "estimators": "DiscreteTimeSurvival GammaRegressor HuberRegressor LinearRegression "
         "LinearSVC LogisticRegression OrdinalClassifier PoissonRegressor QuantileRegressor",
+        "fitting": "fit",
         "ledger": "Ledger",
         "estimators.transformers": "PrivateImputer PrivateScaler",
         "estimators.model_file": "load save",
+        "table_model": "TableModel",
         "tuning.plan": "plan",
     }.items()
     for name in names.split()

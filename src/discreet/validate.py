@@ -15,6 +15,7 @@ from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 FloatArray = NDArray[np.float64]
@@ -167,3 +168,72 @@ def display(value: Any) -> str:
 
 def _after(remedy: str) -> str:
     return f" {remedy}" if remedy else ""
+
+
+# ---- tables and targets
+
+# scikit-learn's own messages quote what it could not read; a value of a protected row must not be
+# in an error text. These checks come first and cover all inputs for which it would.
+
+_COMPLEX = "Complex data not supported: {} must be real numbers."
+_ADVICE = "Encode them (one-hot, with a public list of categories) or leave them out."
+
+
+def check_table(X: Any) -> tuple[int, ...]:
+    """Raise if X is not a two-dimensional table of real numbers; say which columns are not.
+
+    Returns the columns that a DataFrame stores as booleans, as one-hot columns often are. The type
+    of a column is public; its values are not read.
+    """
+    if not sp.issparse(X) and hasattr(X, "columns") and hasattr(X, "dtypes"):
+        types = list(zip(X.columns, X.dtypes, strict=True))
+        text = [str(name) for name, dtype in types if not _is_number(dtype)]
+        if text:
+            raise ValueError(f"X has columns that are not numbers: {', '.join(text)}. {_ADVICE}")
+        kinds = [str(dtype).lower() for _, dtype in types]
+        return tuple(j for j, kind in enumerate(kinds) if kind in ("bool", "boolean"))
+    array: Any = X if sp.issparse(X) else np.asarray(X)
+    if array.ndim != 2:
+        raise ValueError(
+            f"Expected a 2D array of rows and columns, got {array.ndim}D. Reshape your data: one "
+            "column is X.reshape(-1, 1), one row is X.reshape(1, -1)."
+        )
+    if array.dtype.kind == "c":
+        raise ValueError(_COMPLEX.format("X"))
+    if array.dtype.kind not in "OSU":
+        return ()
+    failures = {j: error for j in range(array.shape[1]) if (error := _unreadable(array[:, j]))}
+    if failures:
+        kind = TypeError if TypeError in failures.values() else ValueError
+        columns = ", ".join(f"column {j}" for j in failures)
+        raise kind(
+            f"X has columns that are not numbers: {columns}. {_ADVICE} An argument must be a "
+            "number or a string that spells a number."
+        )
+    return ()
+
+
+def check_target(y: Any, *, numbers: bool) -> None:
+    """Raise if a target is complex or, for a regressor, not numbers."""
+    if y is None or sp.issparse(y):
+        return  # scikit-learn's messages for these show nothing
+    array = np.asarray(y)
+    if array.dtype.kind == "c":
+        raise ValueError(_COMPLEX.format("y"))
+    if numbers and array.dtype.kind in "OSU" and _unreadable(array):
+        raise ValueError("y must be numbers for a regressor; it has values that are not.")
+
+
+def _unreadable(values: Any) -> type[Exception] | None:
+    """Return the type of the error that reading the values as floats raises, if any."""
+    try:
+        values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        return type(error)
+    return None
+
+
+def _is_number(dtype: Any) -> bool:
+    if hasattr(dtype, "is_numeric"):  # polars
+        return bool(dtype.is_numeric()) or str(dtype) == "Boolean"
+    return getattr(dtype, "kind", "O") in "biuf"

@@ -79,5 +79,5 @@ def cached_calibration():
 def bits_of_fits(source):
     """Take the random bits of every fit from ``source()`` while the block runs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("discreet.estimators.base.SystemBits", source)
+        patch.setattr("discreet.estimators.method.SystemBits", source)
         yield

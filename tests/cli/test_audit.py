@@ -17,7 +17,7 @@ import discreet
 from discreet.audit import Attack
 from discreet.cli import audit as command
 from discreet.cli.app import run
-from discreet.cli.audit import plan_for
+from discreet.cli.audit import attacks_on
 from discreet.cli.exits import Exit
 from discreet.errors import NotSupported
 
@@ -394,7 +394,7 @@ def test_on_tables_two_rows_apart_a_model_owes_twice_the_promise(asked, tmp_path
 def test_models_of_all_kinds_can_be_attacked(tmp_path, settings):
     path = save(tmp_path / "m.json", **settings)
     estimator = discreet.load(path)
-    attacks = plan_for(str(path), None, None, None, 1).attacks
+    attacks = attacks_on(str(path), None, None, None, 1).attacks
     assert len(attacks) >= 2
     for attack in attacks:
         assert attack.subject.startswith("m.json")

@@ -399,7 +399,7 @@ def test_the_text_of_an_unexpected_error_is_withheld(people, tmp_path, capsys, m
 
 
 def test_errors_of_compiled_code_are_withheld_even_from_our_own_lines():
-    from discreet.cli.exits import describe_error
+    from discreet.cli.app import describe_error
     from discreet.validate import positive, vector
 
     for call, shown in (

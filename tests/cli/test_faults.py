@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 import discreet
-from discreet import files
+from discreet import cli, files
 from discreet.cli import session
-from discreet.cli.app import run
-from discreet.cli.exits import Exit, as_options, describe_error
+from discreet.cli.app import describe_error, run
+from discreet.cli.exits import Exit, as_options
 from discreet.core import Budget
 from discreet.errors import EngineError, LedgerError, ModelFileError, PrivacyError, TableError
 
@@ -288,7 +288,7 @@ def test_an_interrupt_within_a_fit_says_that_the_entry_counts(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("discreet.cli.screen.Screen.bar", _bar(interrupt))
-    monkeypatch.setattr(session, "_signal", signal.SIGTERM)
+    monkeypatch.setattr(cli, "_signal", signal.SIGTERM)
     assert run(command(people, out / "m.json", *charged(path))) == Exit.TERMINATED
     (record,) = dataset.records()
     text = said(capsys)
@@ -301,9 +301,13 @@ def test_an_interrupt_within_a_fit_says_that_the_entry_counts(
 def _bar(interrupt):
     from contextlib import contextmanager
 
+    def show(share, what=""):
+        if "fitting" in what:
+            interrupt(share)
+
     @contextmanager
-    def bar(_screen, what):
-        yield interrupt if "fitting" in what else (lambda _share: None)
+    def bar(_screen, _what):
+        yield show
 
     return bar
 
@@ -312,8 +316,8 @@ def _bar(interrupt):
 def test_forked_workers_end_by_the_signal_itself():
     script = """
         import os, signal, time
-        from discreet.cli import session
-        session.handle_signals()
+        from discreet.cli import handle_signals
+        handle_signals()
         child = os.fork()
         if not child:
             time.sleep(60)

@@ -121,10 +121,17 @@ def test_class_weights(visits, tmp_path, capsys):
     assert "the weights of the classes" in heavy.guarantee_.public
 
 
-@pytest.mark.parametrize("given", ["high", "hihg=1", "high=x", "high=-1", "high=inf", "high=nan"])
+@pytest.mark.parametrize("given", ["high", "high=x", "high=-1", "high=inf", "high=nan"])
 def test_bad_class_weights(visits, tmp_path, capsys, given):
     assert fit(visits, tmp_path / "m.json", "--class-weight", given) == Exit.USAGE
     assert "must be LABEL=NUMBER" in capsys.readouterr().err
+
+
+def test_class_weights_of_unknown_labels(visits, tmp_path, capsys):
+    assert fit(visits, tmp_path / "m.json", "--class-weight", "hihg=1") == Exit.USAGE
+    said = " ".join(capsys.readouterr().err.split())
+    assert "--class-weight must have weights of the labels 'high', 'low'; got 'hihg'." in said
+    assert not (tmp_path / "m.json").exists()
 
 
 @pytest.mark.parametrize("threshold", [0.05, 0.3, 0.8, 0.97])

@@ -26,7 +26,7 @@ def records():
 def made(records, labels=True):
     """Make a block of two batches."""
     parts = (records[:200], records[200:])
-    batches = [{name: pa.array(part[name]) for name in part} for part in parts]
+    batches = [pa.RecordBatch.from_pandas(part, preserve_index=False) for part in parts]
     return engine_module._block(3, b"key", Encoder(SCHEMA, False, "float32"), labels, batches)
 
 

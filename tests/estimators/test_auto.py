@@ -28,7 +28,17 @@ from discreet import (
 from discreet.accounting.budget import PrivacyLoss
 from discreet.estimators import features as feature_rule
 from discreet.estimators.auto import choose
-from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Pinball, Softmax, Squared
+from discreet.objectives import (
+    L2,
+    Hinge,
+    Huber,
+    HuberHinge,
+    Logistic,
+    Pinball,
+    Problem,
+    Softmax,
+    Squared,
+)
 from discreet.preparation import pipeline
 from discreet.solvers import GD, ShrunkGD, Solver
 from discreet.solvers.gd import clip_by_rule
@@ -50,14 +60,11 @@ def radius_of(choice):
 
 
 def decide(n_rows=10_000, n_features=20, loss=None, budget=BUDGET, given=(), **settings):
-    return choose(
-        n_rows=n_rows,
-        n_features=n_features,
-        loss=loss or Logistic(),
-        budget=budget,
-        given=given,
-        **settings,
-    )
+    penalty = L2(settings.pop("alpha", 0.0))
+    row_norm = settings.pop("data_norm", None)
+    constant = settings.pop("fit_intercept", True)
+    problem = Problem(loss or Logistic(), penalty, n_rows, n_features, constant, row_norm)
+    return choose(problem, budget, given, **settings)
 
 
 def test_a_large_narrow_table_is_whitened_and_a_wide_one_is_not():
@@ -295,15 +302,15 @@ def test_pure_budgets_are_refused_with_a_remedy():
 def test_rows_are_clipped_further_out_where_noise_allows_it():
     """In moments; the model gets rows of up to 50 times the median where a mean is precise."""
     radii = [radius_of(decide(n_rows=n)) for n in (100, 11_500, 20_000, 10**6)]
-    factors = [radius.factor * radius.nearer for radius in radii]
+    factors = [radius.factor * radius.moment_clip for radius in radii]
     assert factors == sorted(factors)
     assert [radius.factor for radius in radii] == [2.0, 50.0, 50.0, 50.0]
     assert radius_of(decide(n_rows=100, n_known=5)).factor == 1.1
     assert radius_of(decide(n_rows=100, n_features=101)).factor == 1.1
     rich = np.sqrt(0.15 * 1e6 * BUDGET.to_gdp().mu * np.sqrt(0.05) / 20)
     assert factors[-1] == pytest.approx(rich / 2)
-    assert radius_of(decide(n_rows=10**9)).nearer == 1
-    assert radius_of(decide(n_rows=3000, n_features=101)).nearer == 1  # noise hides units
+    assert radius_of(decide(n_rows=10**9)).moment_clip == 1
+    assert radius_of(decide(n_rows=3000, n_features=101)).moment_clip == 1  # noise hides units
     reach = 11_500 * BUDGET.to_gdp().mu
     assert factors[1] == pytest.approx(np.sqrt(0.15 * reach * np.sqrt(0.05) / 20))
 
@@ -453,9 +460,9 @@ def record_choice(monkeypatch):
     seen = []
     transform = pipeline.transform
 
-    def spied(steps, mechanisms, X, *args, **settings):
-        seen.append((steps, mechanisms, settings["copy"], settings["data_norm"]))
-        return transform(steps, mechanisms, X, *args, **settings)
+    def spied(recipe, *args):
+        seen.append((recipe.steps, recipe.mechanisms, recipe.writes, recipe.data_norm))
+        return transform(recipe, *args)
 
     monkeypatch.setattr(pipeline, "transform", spied)
     solve = Solver.solve
@@ -698,9 +705,7 @@ def test_splines_have_a_known_unit():
     X = np.column_stack([gains, rng.random((12_000, 2)), rng.random((12_000, 2)) < 0.3])
     y = 8 * gains + np.sin(6 * X[:, 1]) + X[:, 3] + rng.logistic(size=12_000) / 2 > 1
     numeric = dict.fromkeys(range(3), (0.0, 1.0))
-    chosen = feature_rule.choose(
-        "auto", numeric, names=None, n_rows=12_000, n_features=5, budget=BUDGET
-    )
+    chosen = feature_rule.choose("auto", numeric, feature_rule.TableFacts(12_000, 5), BUDGET)
     assert chosen.known == chosen.expansion.count
     model = LogisticRegression(1.0, 1e-9, classes=[False, True], numeric=numeric).fit(X, y)
     looks = [step for step in model.preparation_ if step.name == "magnitude"]

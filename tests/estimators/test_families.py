@@ -23,8 +23,8 @@ from discreet import (
     load,
     save,
 )
-from discreet.estimators.people import Exposure, People
 from discreet.estimators.scoring import score_regressor
+from discreet.estimators.units import Exposure, PrivacyUnits
 from discreet.objectives import Pinball, SmoothPinball
 
 # Fits that are scored have fixed seeds, which warns.
@@ -201,10 +201,10 @@ def test_one_rows_exposure_changes_that_row_alone(row, value):
     """Exposures are private, so no row may set the scale of the others."""
     X, y = np.zeros((5, 1)), np.arange(1.0, 6.0)
     exposure = np.array([0.5, 1.0, 2.0, 0.1, 3.0])
-    one = Exposure(exposure, 2.0).applied(X, y, People(5))
+    one = Exposure(exposure, 2.0).applied(X, y, PrivacyUnits(5))
     changed = exposure.copy()
     changed[row] = value
-    other = Exposure(changed, 2.0).applied(X, y, People(5))
+    other = Exposure(changed, 2.0).applied(X, y, PrivacyUnits(5))
     rest = np.arange(5) != row
     for a, b in ((one[0], other[0]), (one[1].factors, other[1].factors)):
         np.testing.assert_array_equal(a[rest], b[rest])

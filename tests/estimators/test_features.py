@@ -34,9 +34,7 @@ def fitted(**settings):
 def choose(kind="auto", numeric=((0, 1),), n_rows=40_000, n_features=20, epsilon=1.0, **more):
     columns = dict.fromkeys(range(len(numeric)), (0.0, 1.0))
     budget = Budget(epsilon, 1e-9, "add_remove")
-    return rule.choose(
-        kind, columns, names=None, n_rows=n_rows, n_features=n_features, budget=budget, **more
-    )
+    return rule.choose(kind, columns, rule.TableFacts(n_rows, n_features), budget, **more)
 
 
 @pytest.mark.parametrize("kind", ["additive", "auto"])
@@ -219,14 +217,9 @@ def test_the_rule_grows_with_the_budget_and_falls_back_to_lines():
     assert choose(n_rows=300).expansion is None  # few rows would be fitted too closely
     assert choose("additive", n_rows=300).expansion.pieces == (1,)
     assert choose("linear", epsilon=50.0).expansion is None
-    assert rule.choose(
-        "auto",
-        None,
-        names=None,
-        n_rows=10**6,
-        n_features=5,
-        budget=Budget(1.0, 1e-9, "add_remove"),
-    ) == rule.Plan(5)
+    budget = Budget(1.0, 1e-9, "add_remove")
+    linear = rule.choose("auto", None, rule.TableFacts(10**6, 5), budget)
+    assert linear == rule.FeatureChoice(5)
 
 
 def test_the_number_of_cosines_follows_the_budget():
@@ -277,15 +270,7 @@ def test_regression_needs_more_signal_for_a_piece():
     n_rows = int(13 * 4 * 10 / budget.to_gdp().mu)
     numeric = dict.fromkeys(range(4), (0.0, 1.0))
     made = [
-        rule.choose(
-            "auto",
-            numeric,
-            names=None,
-            n_rows=n_rows,
-            n_features=4,
-            budget=budget,
-            regression=regression,
-        )
+        rule.choose("auto", numeric, rule.TableFacts(n_rows, 4), budget, regression=regression)
         for regression in (False, True)
     ]
     assert [plan.expansion.pieces[0] for plan in made] == [8, 5]

@@ -14,8 +14,8 @@ from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 from discreet import DiscreteTimeSurvival, NotSupported, OrdinalClassifier, load, save
 from discreet.estimators.levels import PersonPeriods
-from discreet.estimators.people import People
 from discreet.estimators.scoring import score_classifier
+from discreet.estimators.units import PrivacyUnits
 from discreet.solvers import GD
 
 # Fits that are scored have fixed seeds, which warns.
@@ -105,7 +105,7 @@ def test_a_row_has_the_same_weight_whatever_the_number_of_classes(ordered):
     model = OrdinalClassifier(5.0, classes=range(5), random_state=0).fit(X, y)
     assert model.guarantee_.unit == "row"
     assert any("each row counts as 4" in text for text in model.guarantee_.conditions)
-    people = People(3).spread(np.repeat(np.arange(3), 4), "")
+    people = PrivacyUnits(3).spread(np.repeat(np.arange(3), 4), "")
     np.testing.assert_array_equal(people.model_weights().values, np.full(12, 0.25))
     assert people.model_weights().size == 3
 
@@ -238,10 +238,10 @@ def test_weights_of_a_person_add_up_to_at_most_one(given_rows, count, spells_eac
     time, event = (np.array(part, dtype=float) for part in zip(*given_rows, strict=True))
     rows = PersonPeriods.of(time, event, np.arange(1.0, count + 1))
     nominal = np.where(rows.event, 0.5, 0.5 / (count - 1))
-    people = People.of(np.empty((len(time), 1)), None, None, None)
+    people = PrivacyUnits.of(np.empty((len(time), 1)), None, None, None)
     if len(time) > 2 * spells_each:
         ids = np.arange(len(time)) // spells_each
-        people = People.of(np.empty((len(time), 1)), ids, None, None)
+        people = PrivacyUnits.of(np.empty((len(time), 1)), ids, None, None)
     spread = people.spread(rows.person, "")
     units = spread.units
     weights = units.capped(nominal)
@@ -334,13 +334,13 @@ def test_a_gradient_solver_by_name_works(ordered):
 def test_the_weights_of_a_fit_add_up_to_at_most_one_for_each_person(monkeypatch, spells):
     X, time, event = spells
     seen = []
-    weights_of = People.model_weights
+    weights_of = PrivacyUnits.model_weights
 
     def model_weights(self):
         seen.append(weights_of(self))
         return seen[-1]
 
-    monkeypatch.setattr(People, "model_weights", model_weights)
+    monkeypatch.setattr(PrivacyUnits, "model_weights", model_weights)
     time = np.where(np.arange(len(time)) < 50, 0.5, time)  # seen in no whole period
     event = np.where(np.arange(len(time)) < 50, 0, event)
     for ids in (None, np.arange(len(time)) // 3):

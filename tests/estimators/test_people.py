@@ -29,8 +29,8 @@ from discreet import (
 from discreet.core import Curator, Guarantee
 from discreet.core.score_questions import CorrectCount
 from discreet.errors import NotSupported, PrivacyError, PrivacyLeakWarning
-from discreet.estimators.people import ClassWeights, People
 from discreet.estimators.scoring import score_classifier, score_regressor
+from discreet.estimators.units import ClassWeights, PrivacyUnits
 from discreet.preparation import Balance, Bounds, Centre, Radius, Scale, Spread, Whiten
 from discreet.rows import Units
 from discreet.solvers import GD, names, resolve
@@ -410,13 +410,13 @@ def through(function):
 
 def test_metadata_routing_takes_groups_through_pipelines_and_searches(monkeypatch):
     seen = []
-    of = People.of.__func__
+    of = PrivacyUnits.of.__func__
 
     def noted(cls, table, groups, weight, k):
         seen.append((groups, weight))
         return of(cls, table, groups, weight, k)
 
-    monkeypatch.setattr(People, "of", classmethod(noted))
+    monkeypatch.setattr(PrivacyUnits, "of", classmethod(noted))
     weight = RNG.uniform(1, 2, N)
     pipe = make_pipeline(FunctionTransformer(), logistic())
     through(lambda: pipe.fit(X, Y, groups=IDS, sample_weight=weight))

@@ -11,7 +11,7 @@ from discreet import HuberRegressor, LinearRegression, PrivacyLeakWarning
 from discreet.core import Budget
 from discreet.estimators import regressors
 from discreet.estimators.auto import LARGEST_FACTOR, NARROW, choose
-from discreet.objectives import Huber, Softmax, Squared
+from discreet.objectives import L2, Huber, Problem, Softmax, Squared
 from discreet.preparation import Bounds, Centre, Radius
 from discreet.solvers import GD
 from discreet.solvers.newton import Newton
@@ -284,15 +284,19 @@ def test_a_penalty_above_the_noise_is_taken_at_its_word(regression):
 
 
 def rule(**changes):
-    public = {"n_rows": 10_000, "n_features": 16, "loss": Huber(), "budget": BUDGET, **changes}
-    choice = choose(**public)
+    public = {"n_rows": 10_000, "n_features": 16, "loss": Huber(), **changes}
+    budget = public.pop("budget", BUDGET)
+    given = public.pop("given", ())
+    penalty = L2(public.pop("alpha", 0.0))
+    row_norm = public.pop("data_norm", None)
+    choice = choose(Problem(penalty=penalty, row_norm=row_norm, **public), budget, given)
     return choice.steps, choice.solver
 
 
 def clipped_to(radius):
     """The norm that moments clip rows to, over the median; the model clips them far beyond it."""
     assert radius.factor == LARGEST_FACTOR
-    return radius.factor * radius.nearer
+    return radius.factor * radius.moment_clip
 
 
 def test_the_rule_by_hand():
@@ -339,7 +343,7 @@ def test_units_are_looked_at_coarsely_where_a_sure_look_is_too_dear(relation):
         budget = Budget(epsilon, 1e-6, relation)
         one = changed * 16 / (1e4 * budget.to_gdp().mu) ** 2
         steps, _ = rule(budget=budget)
-        classes = choose(n_rows=10_000, n_features=16, loss=Softmax(3), budget=budget).steps
+        classes = choose(Problem(Softmax(3), L2(), 10_000, 16), budget).steps
         assert (classes[0].name == "magnitude") == (196 * one < 0.057)
         if 144 * one >= 0.3:
             assert steps[0].name == "radius"

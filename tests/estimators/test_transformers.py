@@ -22,6 +22,7 @@ from discreet import (
     save,
 )
 from discreet.core import Curator
+from discreet.core.questions import ColumnBounds, RowSum
 from discreet.estimators import transformers
 
 KINDS = [PrivateScaler, PrivateImputer]
@@ -38,18 +39,17 @@ def table():
 def asked(monkeypatch):
     """Record the rows behind each question of the curator, before it is answered."""
     found = {"bounds": [], "sums": []}
-    plain_bounds, plain_sum = Curator.column_bounds, Curator.row_sum
+    plain = Curator.ask
 
-    def column_bounds(self, *args, **settings):
-        found["bounds"].append(self._rows)
-        return plain_bounds(self, *args, **settings)
+    def ask(self, question, mechanism):
+        if isinstance(question, ColumnBounds):
+            found["bounds"].append(self._rows)
+        else:
+            assert isinstance(question, RowSum)
+            found["sums"].append((self._rows, mechanism))
+        return plain(self, question, mechanism)
 
-    def row_sum(self, **settings):
-        found["sums"].append((self._rows, settings["mechanism"]))
-        return plain_sum(self, **settings)
-
-    monkeypatch.setattr(Curator, "column_bounds", column_bounds)
-    monkeypatch.setattr(Curator, "row_sum", row_sum)
+    monkeypatch.setattr(Curator, "ask", ask)
     return found
 
 
@@ -227,10 +227,10 @@ def test_a_model_file_does_not_lose_the_cost_of_a_transformer(table, step, tmp_p
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fit_that_is_stopped_gives_back_what_it_did_not_use(kind, table, monkeypatch):
-    def interrupted(self, **settings):
+    def interrupted(self, question, mechanism):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Curator, "row_sum", interrupted)
+    monkeypatch.setattr(Curator, "ask", interrupted)
     ledger = Ledger().create("rows")
     with pytest.raises(KeyboardInterrupt):
         kind(epsilon=1.0, bounds=(0, 1e5), ledger=ledger).fit(table)

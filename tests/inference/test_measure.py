@@ -23,10 +23,9 @@ from discreet import (
 )
 from discreet.core import Account, Budget, Curator, Gaussian
 from discreet.core.bits import SeededBits
-from discreet.core.curator import NoisyMoment
 from discreet.core.noise import Noise
-from discreet.core.questions import CurvatureSum
-from discreet.estimators import base
+from discreet.core.questions import CurvatureSum, NoisySum, ScoreSquareSum, ScoreSum
+from discreet.estimators import method
 from discreet.inference.measure import (
     CLIP_FACTORS,
     HESSIAN_ERROR,
@@ -263,28 +262,25 @@ def test_a_sample_is_large_enough_for_first_weights():
 def test_curvature_that_varies_is_not_measured_by_a_sample(make, data, monkeypatch):
     """First weights of a sample are too far for counts: intervals covered 0.73 to 0.93."""
     asked = []
-    monkeypatch.setattr(base, "sample_rate", lambda *settings: asked.append(settings) or 1.0)
+    monkeypatch.setattr(method, "sample_rate", lambda *settings: asked.append(settings) or 1.0)
     fitted(data, make, np.random.default_rng(0), epsilon=3.0)
     assert bool(asked) is (make is LogisticRegression)
 
 
 def test_large_tables_are_asked_by_a_sample_but_for_scores(monkeypatch):
     sizes = {}
+    answer = Rows.answer
 
-    def counted(name, ask):
-        def asked(rows, *arguments, **settings):
-            sizes.setdefault(name, []).append((rows.n_rows, rows.public_size))
-            return ask(rows, *arguments, **settings)
+    def counted(rows, questions):
+        for question in questions:
+            sizes.setdefault(type(question), []).append((rows.n_rows, rows.public_size))
+        return answer(rows, questions)
 
-        monkeypatch.setattr(Rows, name, asked)
-
-    names = ("score_sum", "gradient_sum", "norm_counts", "outer_sum", "xy_moment_sum")
-    for name in (*names, "curvature_sum", "score_square_sum"):
-        counted(name, getattr(Rows, name))
+    monkeypatch.setattr(Rows, "answer", counted)
     rng = np.random.default_rng(9)
     X, y, truth = line(rng, n=60_000)
     model = LinearRegression(3.0, 1e-6, target_bounds=(-30, 30), inference=True).fit(X, y)
-    assert set(sizes.pop("score_sum")) == {(60_000, 60_000)}
+    assert set(sizes.pop(ScoreSum)) == {(60_000, 60_000)}
     drawn = {each for asked in sizes.values() for each in asked}
     ((rows, public),) = drawn  # one sample serves all
     assert public == 60_000
@@ -397,7 +393,7 @@ def test_variances_of_an_exact_hessian_are_those_of_a_newton_step():
 def test_noise_of_the_hessian_is_part_of_the_variance_of_a_step():
     """With exact scores, all noise in the estimate is what the noise E of the Hessian makes of it.
 
-    E has variance s² on its diagonal and s²/2 beside it, as `NoisyMoment.matrix` makes it of equal
+    E has variance s² on its diagonal and s²/2 beside it, as `NoisySum.matrix` makes it of equal
     noise in a triangle. Of 40,000 draws a variance is off by a factor of 1 ± 0.04 with probability
     below 1e-6 for each.
     """
@@ -460,11 +456,9 @@ def test_points_far_from_the_estimate_give_no_intervals():
 class Sums:
     """A curator that answers with the identity and a score of 1, and noise of deviation 0.6."""
 
-    def curvature_sum(self, loss, weights, *, clip, mechanism):
-        return NoisyMoment(100 * np.array([1.0, 0.0, 1.0]), 0.6)
-
-    def score_square_sum(self, loss, weights, *, clip, mechanism):
-        return NoisyMoment(np.array([50.0]), 0.6)
+    def ask(self, question, mechanism):
+        exact = {CurvatureSum: 100 * np.array([1.0, 0.0, 1.0]), ScoreSquareSum: np.array([50.0])}
+        return NoisySum(exact[type(question)], 0.6, mechanism)
 
 
 def test_means_are_in_the_units_of_the_loss_and_a_sample_adds_its_own_error():

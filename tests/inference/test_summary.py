@@ -267,11 +267,11 @@ def test_slopes_have_a_dispersion_of_their_own():
     assert none.reason == "rare"
 
 
-def test_intervals_of_ordered_classes_need_rows_that_count_alike():
+def test_intervals_of_ordered_classes_need_rows_of_equal_weight():
     X, y = np.zeros((4, 1)), np.array([0, 1, 2, 0])
     model = OrdinalClassifier(1.0, 1e-6, classes=range(3), inference=True)
     for settings in ({"groups": [0, 0, 1, 1]}, {"sample_weight": [1.0, 1.0, 2.0, 1.0]}):
-        with pytest.raises(NotSupported, match="independent rows that count alike"):
+        with pytest.raises(NotSupported, match="independent rows of equal weight"):
             model.fit(X, y, **settings)
 
 

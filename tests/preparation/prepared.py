@@ -3,7 +3,9 @@
 import numpy as np
 
 from discreet import LogisticRegression, solvers
-from discreet.preparation import Bounds, Centre, Radius, Scale, Spread, Whiten
+from discreet.preparation import Bounds, Centre, FittedBounds, Radius, Scale, Spread, Whiten
+from discreet.preparation.pipeline import Written
+from discreet.rows import AffineMap
 
 rng = np.random.default_rng(0)
 N = 6000
@@ -26,3 +28,13 @@ def model(solver="agd", preparation=ALL, **settings):
         classes=["no", "yes"],
         **settings,
     )
+
+
+def applied(step, X):
+    """Return a table of the rows as one fitted step maps them, by what a fit writes tables with."""
+    if isinstance(step, FittedBounds):
+        return step.apply(X)
+    any_norm = AffineMap.to_norm(1e21, X.shape[1])
+    before = None if getattr(step, "clips", True) else any_norm
+    affine = step.affine_map(before, X.shape[1])
+    return X if affine is None else Written(affine).apply(X)

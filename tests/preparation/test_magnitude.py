@@ -7,7 +7,6 @@ import pytest
 import scipy.sparse as sp
 
 from discreet import Budget, Largest, LogisticRegression, Magnitude
-from discreet.core.questions import ExponentCounts
 from discreet.preparation import Centre, Radius, Scale, check_steps
 from discreet.preparation.magnitude import (
     FALSE_ALARM,
@@ -15,9 +14,15 @@ from discreet.preparation.magnitude import (
     exponents,
     upper_exponents,
 )
-from discreet.preparation.steps import FITTED_STEPS, RowNorms, from_dict, to_dict
+from discreet.preparation.pipeline import Written
+from discreet.preparation.steps import (
+    FITTED_STEPS,
+    FittedRadius,
+    RowNorms,
+    from_dict,
+    to_dict,
+)
 from discreet.rows import EXPONENTS, as_rows
-from discreet.rows.moments import exponent_counts
 
 
 class Counted:
@@ -25,11 +30,11 @@ class Counted:
 
     def __init__(self, X, deviation=1.0):
         self.deviation = deviation
-        self.n_rows, self.n_parameters = X.shape
+        self.n_rows, self.n_features = X.shape
         self._rows = as_rows(X, np.zeros(len(X)), fit_intercept=False)
 
-    def exponent_counts(self, among=None, *, mechanism):
-        values = exponent_counts(self._rows, among).values
+    def ask(self, question, mechanism):
+        values = question.on(self._rows).values
         return SimpleNamespace(values=values, deviation=self.deviation)
 
 
@@ -45,7 +50,7 @@ def test_columns_of_any_unit_become_alike():
     X = table(NORMAL, 1e9 * NORMAL, 1e-9 * NORMAL, RARE, np.zeros(4000))
     fitted, norms = Magnitude().fit(Counted(X), None, None)
     assert np.log2(fitted.factors) == pytest.approx(np.round(np.log2(fitted.factors)))
-    scaled = fitted.apply(X)
+    scaled = X * fitted.factors
     sizes = np.quantile(np.abs(scaled[:, :3]), 0.9, axis=0)
     assert sizes.max() < 2.1 * sizes.min()
     assert scaled[:, 3].max() == pytest.approx(0.5)  # the rare ones are not stretched
@@ -58,7 +63,6 @@ def test_columns_that_are_alike_are_left_as_they_are():
     X = table(NORMAL, 4 * NORMAL, RARE)
     fitted, _ = Magnitude().fit(Counted(X), None, None)
     assert fitted.factors.tolist() == [1.0, 1.0, 1.0]
-    assert fitted.apply(X) is X
 
 
 def test_around_the_mean_only_columns_far_from_zero_are_stretched():
@@ -93,12 +97,14 @@ def test_counts_below_the_noise_are_not_seen():
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
 def test_entries_stay_finite(dtype, storage):
     X = storage(np.array([[3e38, 1.0], [0.0, -2.0]], dtype=dtype))
-    new = FittedMagnitude(np.array([2.0**60, 0.5]), 1.0).apply(X)
+    units = FittedMagnitude(np.array([2.0**60, 0.5]), 1.0).affine_map(None, 2)
+    new = Written(FittedRadius(1.0).affine_map(units, 2)).apply(X)
     assert type(new) is type(X)
     assert new.dtype == dtype
     values = new.toarray() if sp.issparse(new) else new
     assert np.isfinite(values).all()
-    assert values[:, 1].tolist() == [0.5, -1.0]
+    assert values[0].tolist() == pytest.approx([1.0, 0.0], abs=1e-6)
+    assert values[1].tolist() == pytest.approx([0.0, -1.0], abs=1e-6)
 
 
 def test_it_survives_being_written_and_is_checked():
@@ -135,7 +141,7 @@ def test_known_columns_are_left_as_they_are_and_others_are_brought_to_them():
     X = table(1e6 * NORMAL, spline)
     fitted, norms = Magnitude(known=1).fit(Counted(X), None, None)
     assert fitted.factors[1] == 1.0
-    assert 0.25 < np.quantile(np.abs(fitted.apply(X)[:, 0]), 0.9) < 4
+    assert 0.25 < np.quantile(np.abs(X * fitted.factors)[:, 0], 0.9) < 4
     assert norms.dense.tolist() == [True, False]
     assert Magnitude().fit(Counted(X), None, None)[0].factors[1] > 1000
     around = RowNorms(1.0, 1.0, 1.0, dense=np.array([True, True]))
@@ -330,7 +336,7 @@ def largest(X, deviation=1.0, known=0, looks=1):
     norms, powers = None, np.zeros(X.shape[1])
     for _ in range(looks):
         fitted, norms = Largest(known=known).fit(Counted(X, deviation), None, norms)
-        X, powers = fitted.apply(X), powers + np.log2(fitted.factors)
+        X, powers = X * fitted.factors, powers + np.log2(fitted.factors)
     return powers, norms
 
 
@@ -399,10 +405,9 @@ def test_noise_rarely_shrinks_a_column():
     for _ in range(300):
         cells = rng.normal(size=(101, 43))
         cells[-1, 21] = cells[0, 21] = 1000.0
-        curator = SimpleNamespace(n_parameters=100, n_rows=10**4)
-        curator.exponent_counts = lambda *_, cells=cells, **__: SimpleNamespace(
-            values=cells.ravel(), deviation=1.0
-        )
+        noisy = SimpleNamespace(values=cells.ravel(), deviation=1.0)
+        curator = SimpleNamespace(n_features=100, n_rows=10**4)
+        curator.ask = lambda question, mechanism, noisy=noisy: noisy
         fitted, _ = Largest().fit(curator, None, None)
         wrong += (fitted.factors != 1).any()
     assert wrong < 16
@@ -442,14 +447,12 @@ class Planted(Counted):
         super().__init__(X, deviation)
         self._planted = (column, cell, deviations * deviation)
 
-    def exponent_counts(self, among=None, *, mechanism):
-        noisy = super().ask(ExponentCounts(super().n_features, among), mechanism)
+    def ask(self, question, mechanism):
+        noisy = super().ask(question, mechanism)
         column, cell, more = self._planted
-        noisy.values.reshape(-1, noisy.values.size // self._height(among))[column, cell] += more
+        height = self.n_features + (question.among is not None)
+        noisy.values.reshape(height, -1)[column, cell] += more
         return noisy
-
-    def _height(self, among):
-        return self.n_parameters + (among is not None)
 
 
 SIX = table(*(np.roll(NORMAL, k) for k in range(6)))

@@ -5,6 +5,7 @@ import math
 import pickle
 import tracemalloc
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -21,9 +22,20 @@ from discreet import (
     solvers,
 )
 from discreet.accounting.composition import delta_with_gaussian, divide
-from discreet.core import Account, Budget, Gaussian, L2Norm
+from discreet.core import Budget, Gaussian, L2Norm
 from discreet.core.bits import SeededBits
-from discreet.core.noise import Noise
+from discreet.core.questions import (
+    CurvatureSum,
+    ExponentCounts,
+    Gradient,
+    MedianNorm,
+    OuterSum,
+    RowSum,
+    ScoreSum,
+    SquareSum,
+    TargetSum,
+)
+from discreet.core.session import Session
 from discreet.estimators.classifiers import label_codes
 from discreet.objectives import L2, Logistic, Problem
 from discreet.preparation import (
@@ -425,18 +437,19 @@ def test_a_large_table_is_prepared_by_a_sample(monkeypatch):
     """Steps see a third of the rows, the model all; the guarantee is that of all rows."""
     X, y = large()
     sizes = {}
+    answer = Rows.answer
 
-    def counted(name, ask):
-        def asked(rows, *arguments, **settings):
-            sizes.setdefault(name, set()).add((rows.n_rows, rows.public_size))
-            return ask(rows, *arguments, **settings)
+    def counted(rows, questions):
+        for question in questions:
+            found = sizes.setdefault(type(question), set())
+            found.add((rows.n_rows, rows.public_size))
+        return answer(rows, questions)
 
-        monkeypatch.setattr(Rows, name, asked)
-
-    for name in ("exponent_counts", "norm_counts", "row_sum", "outer_sum", "gradient_sum"):
-        counted(name, getattr(Rows, name))
+    monkeypatch.setattr(Rows, "answer", counted)
     model = LogisticRegression(**RICH).fit(X, y)
-    assert sizes.pop("gradient_sum") == {(60_000, 60_000)}
+    for kind in (TargetSum, Gradient):
+        assert sizes.pop(kind) == {(60_000, 60_000)}
+    assert set(sizes) == {ExponentCounts, MedianNorm, RowSum, SquareSum, OuterSum}
     seen = set().union(*sizes.values())
     assert len(seen) == 1  # one sample serves all steps
     ((rows, public),) = seen
@@ -468,22 +481,20 @@ def weights_of(values, size):
 def transformed(X, y, *, copy, weights=None, rate=1.0):
     """Rows after Radius and Centre, by the pipeline alone."""
     steps = (Radius(0.1), Centre(0.1))
-    account = Account(Budget(3.0, 1e-6, "add_remove"))
+    budget = Budget(3.0, 1e-6, "add_remove")
+    unit = "row" if weights is None else weights.unit
+    session = Session(budget, unit, bits=SeededBits(0))
     parts = [(step.name, step.share) for step in steps]
-    account.reserve(divide(account.budget, parts, ["gdp"]))
-    total = Fraction(account.budget.to_gdp().mu) ** 2
+    session.account.reserve(divide(budget, parts, ["gdp"]))
+    total = Fraction(budget.to_gdp().mu) ** 2
+    mechanisms = tuple(step.mechanism("gdp", Fraction(step.share) * total) for step in steps)
     return pipeline.transform(
-        steps,
-        [step.mechanism("gdp", Fraction(step.share) * total) for step in steps],
+        pipeline.Recipe(steps, mechanisms, rate=rate, writes=copy),
         X,
-        y,
-        account,
-        [Noise(bits) for bits in SeededBits(0).spawn(2)],
-        copy=copy,
-        data_norm=None,
-        problem=Problem(Logistic(), L2(), len(X), X.shape[1]),
-        weights=weights,
-        rate=rate,
+        partial(as_rows, y=y, weights=weights),
+        session,
+        session.streams(2),
+        Problem(Logistic(), L2(), len(X), X.shape[1]),
     )
 
 
@@ -494,9 +505,9 @@ def test_inference_reads_rows_with_the_weights_of_the_model(copy):
     X, y = rng.normal(size=(200, 3)), np.where(rng.random(200) < 0.5, 1.0, -1.0)
     prepared = transformed(X, y, copy=copy, weights=weights_of(np.full(200, 0.5), 100))
     assert prepared.rows.row_weights.values.tolist() == [0.5] * 200
-    assert (prepared.start is None) is copy
+    assert prepared.mapped is not copy
     own = weights_of(np.where(y > 0, 0.25, 0.125), 100)
-    far, _ = pipeline.distant_rows(prepared, X, y, fit_intercept=True, weights=own)
+    far, _ = prepared.inference_rows(lambda rows: rows.with_weights(own))
     assert far.row_weights.values.tolist() == own.values.tolist()
     # and sums over them are those of rows with these weights
     score = score_sum(far, np.zeros(4), Logistic(), 1e6).values
@@ -508,26 +519,24 @@ def test_a_fit_measures_the_model_that_it_fitted(monkeypatch):
     """Class weights and weights by person: all rows that are asked for scores have the model's."""
     X, y = large(3000)
     seen = {}
+    answer = Rows.answer
 
-    def noted(name, ask):
-        def asked(rows, *arguments, **settings):
-            seen.setdefault(name, []).append(rows.row_weights.values)
-            return ask(rows, *arguments, **settings)
+    def noted(rows, questions):
+        for question in questions:
+            seen.setdefault(type(question), []).append(rows.row_weights.values)
+        return answer(rows, questions)
 
-        monkeypatch.setattr(Rows, name, asked)
-
-    for name in ("gradient_sum", "row_sum", "score_sum", "curvature_sum"):
-        noted(name, getattr(Rows, name))
+    monkeypatch.setattr(Rows, "answer", noted)
     ids = np.minimum(np.arange(3000), 2500)
     model = LogisticRegression(
         **RICH | {"epsilon": 20.0}, class_weight={0: 0.5, 1: 1.0}, inference=True
     )
     model.fit(X, y, groups=ids)
-    fitted = seen["gradient_sum"][0]
+    fitted = seen[Gradient][0]
     assert fitted[y == 1].max() == 2 * fitted[y == 0].max()
-    assert seen["row_sum"][0][y == 0].max() == 1.0  # steps weigh no class
-    for name in ("score_sum", "curvature_sum"):
-        assert all(np.array_equal(values, fitted) for values in seen[name])
+    assert seen[RowSum][0][y == 0].max() == 1.0  # steps weigh no class
+    for kind in (ScoreSum, CurvatureSum):
+        assert all(np.array_equal(values, fitted) for values in seen[kind])
 
 
 @pytest.mark.parametrize(("copy", "weighted"), [(True, False), (False, True), (True, True)])
@@ -554,7 +563,7 @@ def test_a_sample_is_transformed_as_all_rows_are():
     assert smaller.n_rows == prepared.size == 200
     ask = (np.array([0.5, -1.0, 0.25, 0.1]), Logistic(), 1e6)
     assert np.array_equal(gradient_sum(seen, *ask).values, gradient_sum(prepared.rows, *ask).values)
-    far, few = pipeline.distant_rows(prepared, X, None, fit_intercept=True)
+    far, few = prepared.inference_rows(lambda rows: rows)
     assert np.array_equal(score_sum(few, *ask).values, score_sum(far, *ask).values)
     assert not np.array_equal(score_sum(few, *ask).values, score_sum(seen, *ask).values)
 
@@ -572,13 +581,14 @@ def test_totals_of_classes_stay_between_their_bounds_whatever_the_noise(kind):
     rows = as_rows(np.zeros((n, 1)), np.repeat([0.0, 2.0], n // 2))
     balance = Balance(0.1)
     for seed in range(30):
-        account = Account(Budget(0.05, 1e-6 if kind is Gaussian else 0.0, "replace_one"))
-        account.reserve(divide(account.budget, [(balance.name, balance.share)], ["gdp"]))
-        total = account._division.total
-        mechanism = balance.mechanism(account._division.measure, total)
+        budget = Budget(0.05, 1e-6 if kind is Gaussian else 0.0, "replace_one")
+        session = Session(budget, bits=SeededBits(seed))
+        division = divide(budget, [(balance.name, balance.share)], ["gdp"])
+        session.account.reserve(division)
+        mechanism = balance.mechanism(division.measure, division.total)
         assert isinstance(mechanism, kind)
-        noise = Noise(SeededBits(seed))
-        found.append(balance.measure(rows, 3, account, 0, mechanism, noise))
+        [stream] = session.streams(1)
+        found.append(balance.measure(rows, 3, session, 0, mechanism, stream))
     found = np.array(found)
     assert found.min() == math.sqrt(n)
     assert found.max() == n

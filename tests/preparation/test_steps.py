@@ -25,7 +25,7 @@ from discreet.preparation.pipeline import model_norm
 from discreet.preparation.whitening import column_weights, plausible, shrunk, whitening
 from discreet.solvers.gd import GD
 
-from .prepared import FULL, RAW, TWICE, N, Y, model
+from .prepared import FULL, RAW, TWICE, N, Y, applied, model
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.PrivacyLeakWarning")
 
@@ -34,20 +34,24 @@ class Answers:
     """A curator with fixed answers, and no rows that a step could read."""
 
     n_rows = 10
+    row_norm = 6.0
 
-    def median_norm(self, *, mechanism, largest=None):
+    def ask(self, question, mechanism):
+        return getattr(self, type(question).__name__)(question)
+
+    def MedianNorm(self, question):
         return 2.0
 
-    def column_bounds(self, column, *, coverage, mechanism, whole=False):
+    def ColumnBounds(self, question):
         return -1.0, 3.0
 
-    def row_sum(self, *, mechanism):
+    def RowSum(self, question):
         return SimpleNamespace(values=np.array([30.0, -40.0]), deviation=1.0)
 
-    def square_sum(self, *, share=1.0, mechanism):
-        return SimpleNamespace(values=np.array([30.0, 40.0]), deviation=share)
+    def SquareSum(self, question):
+        return SimpleNamespace(values=np.array([30.0, 40.0]), deviation=question.share)
 
-    def outer_sum(self, *, mechanism):
+    def OuterSum(self, question):
         return SimpleNamespace(matrix=lambda: np.diag([30.0, 40.0]), deviation=1.0)
 
 
@@ -77,7 +81,7 @@ def test_steps_use_the_answers_of_the_curator_only():
 
 
 def test_scales_are_shrunk_as_far_as_noise_explains_them():
-    norms = RowNorms(6.0, 6.0, 6.0, usual=2.0)
+    norms = RowNorms(6.0, 6.0, 6.0, median=2.0)
     step = Scale(squares=0.5, shrink=True)
     fitted, known = step.fit(Answers(), None, norms)
     assert fitted.deviation == 0.05
@@ -89,17 +93,17 @@ def test_scales_are_shrunk_as_far_as_noise_explains_them():
     # rows of norm 2, whose squares differ as expected, get the norm 10/3
     after = np.sum(expected / 7.0 * 4.0 * fitted.weights**2)
     assert after == pytest.approx((10 / 3) ** 2)
-    assert known.usual == pytest.approx(10 / 3)
-    unknown, _ = step.fit(Answers(), None, replace(norms, usual=0.0))
+    assert known.median == pytest.approx(10 / 3)
+    unknown, _ = step.fit(Answers(), None, replace(norms, median=0.0))
     assert np.sum(expected * unknown.weights**2) == pytest.approx((10 / 3) ** 2)
 
 
 def test_scales_that_noise_explains_are_equal():
     class Noisy(Answers):
-        def square_sum(self, *, share, mechanism):
+        def SquareSum(self, question):
             return SimpleNamespace(values=np.array([30.0, 40.0]), deviation=7.1)
 
-    norms = RowNorms(6.0, 6.0, 6.0, usual=2.0)
+    norms = RowNorms(6.0, 6.0, 6.0, median=2.0)
     fitted, _ = Scale(shrink=True).fit(Noisy(), None, norms)
     assert fitted.weights == pytest.approx(np.full(2, 10 / 3 / 2))
 
@@ -107,15 +111,15 @@ def test_scales_that_noise_explains_are_equal():
 def test_steps_tell_the_usual_norm():
     """2 is the median norm that was chosen."""
     _, known = Radius(factor=1.6).fit(Answers(), None, None)
-    assert known.usual == pytest.approx(1 / 1.6)
+    assert known.median == pytest.approx(1 / 1.6)
     _, known = Radius(factor=1.6).fit(Answers(), None, RowNorms(2.5, 2.5, 2.5, raw=True))
-    assert known.usual == pytest.approx(2 / 2.5)
-    norms = RowNorms(9.0, 9.0, 9.0, usual=6.0)
+    assert known.median == pytest.approx(2 / 2.5)
+    norms = RowNorms(9.0, 9.0, 9.0, median=6.0)
     _, known = Centre(shrink=False).fit(Answers(), None, norms)
-    assert known.usual == pytest.approx(math.sqrt(36 - 25))
-    _, known = Centre(shrink=False).fit(Answers(), None, replace(norms, usual=4.0))
-    assert known.usual == pytest.approx(math.sqrt(0.05 * 16))
-    assert Spread().fit(Answers(), None, norms)[1].usual == pytest.approx(2.0)
+    assert known.median == pytest.approx(math.sqrt(36 - 25))
+    _, known = Centre(shrink=False).fit(Answers(), None, replace(norms, median=4.0))
+    assert known.median == pytest.approx(math.sqrt(0.05 * 16))
+    assert Spread().fit(Answers(), None, norms)[1].median == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +163,7 @@ def test_whitening_makes_second_moments_alike():
     fitted = model(preparation=[Whiten(0.5)], epsilon=20.0, data_norm=2.0)
     fitted.fit(mixed, np.resize(Y, 20_000))
     (step,) = fitted.preparation_
-    moved = step.apply(mixed)
+    moved = applied(step, mixed)
     moments = moved.T @ moved / len(moved)
     assert np.trace(moments) == pytest.approx(2.0**2, rel=0.1)
     before, after = np.linalg.cond(mixed.T @ mixed), np.linalg.cond(moments)
@@ -211,7 +215,7 @@ def test_centring_subtracts_the_mean_up_to_its_noise():
     # seven deviations of the noise a coordinate: a false alarm in less than 1e-10 of runs
     assert np.abs(step.mean - far.mean(axis=0)).max() <= 7 * step.deviation
     assert step.deviation < 0.2
-    assert np.abs(step.apply(far).mean(axis=0)).max() <= 7 * step.deviation
+    assert np.abs(applied(step, far).mean(axis=0)).max() <= 7 * step.deviation
 
 
 def test_radius_and_scale_leave_a_sparse_table_sparse():
@@ -220,7 +224,7 @@ def test_radius_and_scale_leave_a_sparse_table_sparse():
         fit = model(preparation=steps, epsilon=5.0, data_norm=bound)
         moved, dense = table, table.toarray()
         for step in fit.fit(table, np.resize(Y, 5000)).preparation_:
-            moved, dense = step.apply(moved), step.apply(dense)
+            moved, dense = applied(step, moved), applied(step, dense)
         assert sp.issparse(moved)
         assert moved.nnz == table.nnz
         assert np.allclose(moved.toarray(), dense, rtol=1e-12, atol=0.0)
@@ -238,8 +242,8 @@ def test_scaling_alone_clips_raw_rows_and_brings_them_to_the_norm():
     assert step.clips
     assert step.row_norm == 70.0
     clipped = RAW * np.minimum(1.0, 70.0 / np.linalg.norm(RAW, axis=1))[:, None]
-    assert step.apply(RAW) == pytest.approx(clipped * step.weights, rel=1e-12)
-    assert np.mean(np.sum(step.apply(RAW) ** 2, axis=1)) == pytest.approx(4.0, rel=0.1)
+    assert applied(step, RAW) == pytest.approx(clipped * step.weights, rel=1e-12)
+    assert np.mean(np.sum(applied(step, RAW) ** 2, axis=1)) == pytest.approx(4.0, rel=0.1)
 
 
 def test_a_moved_row_is_a_function_of_that_row():
@@ -249,7 +253,7 @@ def test_a_moved_row_is_a_function_of_that_row():
     for table in (rough, sp.csr_array(rough)):
         whole, turned, alone = table, table[order], table[500:501]
         for step in fitted.preparation_:
-            whole, turned, alone = step.apply(whole), step.apply(turned), step.apply(alone)
+            whole, turned, alone = applied(step, whole), applied(step, turned), applied(step, alone)
         assert np.array_equal(whole[order], turned)
         assert np.array_equal(whole[500:501], alone)
 
@@ -258,11 +262,11 @@ def test_a_moved_row_is_a_function_of_that_row():
 def test_a_bound_moves_the_radius_and_not_the_norm_that_moments_clip_to(bound):
     """Moments clip rows of median norm 2 to 20, or to the bound if that is less."""
     norms = None if bound is None else RowNorms(*3 * (bound,), raw=True)
-    curator = SimpleNamespace(median_norm=lambda mechanism, largest: 2.0)
-    fitted, after = Radius(factor=50.0, nearer=0.2).fit(curator, None, norms)
+    curator = SimpleNamespace(ask=lambda question, mechanism: 2.0)
+    fitted, after = Radius(factor=50.0, moment_clip=0.2).fit(curator, None, norms)
     assert fitted.radius == min(100.0, bound or 1e9)
     assert after.clip * fitted.radius == pytest.approx(min(20.0, bound or 1e9))
-    assert after.usual * fitted.radius == pytest.approx(2.0)
+    assert after.median * fitted.radius == pytest.approx(2.0)
 
 
 def test_the_next_moment_may_clip_rows_nearer_than_the_radius():
@@ -272,7 +276,7 @@ def test_the_next_moment_may_clip_rows_nearer_than_the_radius():
     labels = np.where(np.arange(1000) % 2, "yes", "no")
     settings = {"data_norm": None, "epsilon": 1e5}
     for nearer in (1.0, 0.1):
-        steps = [Radius(0.1, factor=100.0, nearer=nearer), Centre(0.1, shrink=False)]
+        steps = [Radius(0.1, factor=100.0, moment_clip=nearer), Centre(0.1, shrink=False)]
         radius, centre = model(preparation=steps, **settings).fit(X, labels).preparation_
         assert radius.radius == pytest.approx(200.0, rel=0.05)  # times the median norm, 2
         assert centre.row_norm == nearer
@@ -300,13 +304,13 @@ def test_fitted_steps_are_plain_data_and_back():
     for step in fitted.preparation_:
         again = from_dict(json.loads(json.dumps(to_dict(step))), FITTED_STEPS)
         assert type(again) is type(step)
-        assert np.array_equal(again.apply(RAW), step.apply(RAW))
+        assert np.array_equal(applied(again, RAW), applied(step, RAW))
     good = to_dict(fitted.preparation_[1])
     scale = {"step": "scale", "weights": [1.0], "deviation": 1.0, "row_norm": 1.0, "clips": True}
     assert from_dict(scale, FITTED_STEPS).accepts(1)
     for step in model(preparation=(*TWICE, Whiten()), data_norm=None).fit(RAW, Y).preparation_:
         again = from_dict(json.loads(json.dumps(to_dict(step))), FITTED_STEPS)
-        assert np.array_equal(again.apply(RAW), step.apply(RAW))
+        assert np.array_equal(applied(again, RAW), applied(step, RAW))
         assert again.accepts(4)
         assert again.accepts(5) == (step.name in ("radius", "spread"))
         assert again.condition == step.condition
@@ -346,8 +350,8 @@ def test_fitted_steps_are_plain_data_and_back():
         lambda: Radius(0.0),
         lambda: Radius(factor=0.0),
         lambda: Radius(factor=math.inf),
-        lambda: Radius(nearer=0.0),
-        lambda: Radius(nearer=1.1),
+        lambda: Radius(moment_clip=0.0),
+        lambda: Radius(moment_clip=1.1),
         lambda: Scale(share=2.0),
         lambda: Scale(norm=0.0),
     ],
@@ -381,4 +385,4 @@ def test_measuring_first_leaves_the_table_alone_and_sets_the_norm_that_is_clippe
         assert length == min(fitted.preparation_[0].norm, 60.0)
         step, long = fitted.preparation_[1], 1e3 * RAW[:5]
         same = long * (length / np.linalg.norm(long, axis=1, keepdims=True))
-        assert np.allclose(step.apply(long), step.apply(same))
+        assert np.allclose(applied(step, long), applied(step, same))

@@ -404,3 +404,27 @@ def test_float_cells_become_texts_one_by_one():
     assert text_counts([3.0, 3.0, 0.5, math.nan, None]) == {"3": 2, "0.5": 1}
     assert text_counts([3.0]) == {"3": 1}
     assert text_counts(["3.0", "3"]) == {"3.0": 1, "3": 1}
+
+
+class TestFailures:
+    def test_a_charge_is_returned_if_no_row_was_read(self, csv_file, monkeypatch):
+        from discreet.core import Curator
+
+        def refuse(self, asked):
+            raise BudgetExceeded("too little is left")
+
+        ledger = Ledger().create("rows")
+        monkeypatch.setattr(Curator, "ask_all", refuse)
+        with pytest.raises(BudgetExceeded):
+            private(csv_file, 1.0, ledger=ledger)
+        assert ledger.rho == 0
+
+    def test_a_charge_stays_if_a_row_may_have_been_read(self, csv_file, monkeypatch):
+        def fail(*args, **kwargs):
+            raise OSError(5, "SECRET")
+
+        ledger = Ledger().create("rows")
+        monkeypatch.setattr(cell_rows, "batches", fail)
+        with pytest.raises(OSError, match=r"\[Errno 5\]"):
+            private(csv_file, 1.0, ledger=ledger)
+        assert ledger.rho > 0

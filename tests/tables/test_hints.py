@@ -26,8 +26,8 @@ from discreet.tables import (
     draft_private,
     read,
 )
+from discreet.tables.cell_rules import bucket
 from discreet.tables.columns import is_code, is_identifier, may_be_unit
-from discreet.tables.rules import bucket
 
 N = 4000
 

@@ -24,8 +24,8 @@ from discreet.tables import (
     draft,
     draft_private,
 )
+from discreet.tables.alignment import IdCodes, OneRowEach
 from discreet.tables.reader import read
-from discreet.tables.records import IdCodes, OneRowEach
 
 COLUMNS = {"age": Numeric(0, 100), "note": Ignored()}
 SCHEMA = Schema(COLUMNS, Target("paid", ["no", "yes"]), unit="id")

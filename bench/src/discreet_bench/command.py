@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from discreet.cli.exits import Exit, Problem, interrupted
-from discreet.cli.options import AsJson, Force, check_output
+from discreet.cli.exits import CommandError, Exit, interrupted
+from discreet.cli.options import AsJson, Force
 from discreet.cli.screen import Screen
+from discreet.cli.session import check_output
 from discreet.core import Relation
 from discreet.files import replacing
 
@@ -89,14 +90,14 @@ def datasets(
 
     screen = Screen(as_json=as_json)
     if data_dir is not None and not data_dir.is_dir():
-        raise Problem(f"--data-dir {data_dir}: there is no such folder.")
+        raise CommandError(f"--data-dir {data_dir}: there is no such folder.")
     if name is None:
         if schema or table or fetch:
-            raise Problem("--schema, --table and --fetch need the name of a data set.")
+            raise CommandError("--schema, --table and --fetch need the name of a data set.")
         _list_datasets(screen, [sets.describe(each, data_dir=data_dir) for each in sets.names()])
         return
     if name not in sets.names():
-        raise Problem(f"unknown data set {name!r}; {nearest(name, sets.names())}")
+        raise CommandError(f"unknown data set {name!r}; {nearest(name, sets.names())}")
     check_output(schema, force, option="--schema")
     check_output(table, force, option="--table")
     if schema is not None:
@@ -111,9 +112,9 @@ def datasets(
             with screen.waiting(f"reading {name}"):
                 csv.write_csv(sets.table(name, data_dir=data_dir), table)
     except FileNotFoundError as error:  # its text has the remedy
-        raise Problem(str(error), Exit.DATA) from None
+        raise CommandError(str(error), Exit.DATA) from None
     except ValueError as error:
-        raise Problem(str(error)) from None
+        raise CommandError(str(error)) from None
     found = sets.describe(name, data_dir=data_dir)
     screen.result(dataclasses.asdict(found), str(found))
     for path in filter(None, (schema, table)):
@@ -140,7 +141,7 @@ def _write_schema(name: str, path: Path, *, of_publisher: bool) -> None:
 
     made = schema(name)
     if made is None:
-        raise Problem(f"{name!r} is a table of numbers that needs no schema.")
+        raise CommandError(f"{name!r} is a table of numbers that needs no schema.")
     if not of_publisher:
         made = dataclasses.replace(made, file=FileFormat())
     with replacing(path) as stream:
@@ -274,12 +275,12 @@ def run_experiments(
 
     screen = Screen()
     if quick and medium:
-        raise Problem("--quick and --medium are two forms; give one of them.")
+        raise CommandError("--quick and --medium are two forms; give one of them.")
     form = "quick" if quick else "medium" if medium else "full"
     chosen = _chosen(names)
     if data_dir is not None:
         if not data_dir.is_dir():
-            raise Problem(f"--data-dir {data_dir}: there is no such folder.")
+            raise CommandError(f"--data-dir {data_dir}: there is no such folder.")
         os.environ["DISCREET_DATA"] = str(data_dir.resolve())
     os.environ["DISCREET_DOWNLOAD"] = "1" if download else "0"
     files = [_solver_file(file) for file in solver_file or []]
@@ -341,13 +342,15 @@ def run_experiments(
                     screen, done.runs, [experiment], folder / PAGE, experiment.title, commands
                 )
         if done.interrupted:
-            raise Problem(
+            raise CommandError(
                 f"Interrupted. {len(done.runs):,} runs are kept in {folder / RESULTS}; the same "
                 "command continues from there.",
                 interrupted(),
             )
     if failures:
-        raise Problem("Runs that spent too much:\n  " + "\n  ".join(failures[:10]), Exit.PRIVACY)
+        raise CommandError(
+            "Runs that spent too much:\n  " + "\n  ".join(failures[:10]), Exit.PRIVACY
+        )
 
 
 @app.command("report")
@@ -411,10 +414,10 @@ def compare_runs(
     from discreet_bench.statistics import compare
 
     if measure not in MEASURES:
-        raise Problem(f"--measure must be one of {', '.join(MEASURES)}.")
+        raise CommandError(f"--measure must be one of {', '.join(MEASURES)}.")
     found = compare(read(*_files([before])), read(*_files([after])), measure)
     if found.empty:
-        raise Problem(
+        raise CommandError(
             "The two have no experiment, data set, budget and method in common.", Exit.DATA
         )
     table = Table(title=f"{measure}: after minus before (95 % confidence interval)")
@@ -435,10 +438,10 @@ def _solver_file(file: Path) -> str:
     from discreet_bench.solvers import solver_names
 
     if not file.is_file():
-        raise Problem(f"--solver-file {file}: there is no such file.")
+        raise CommandError(f"--solver-file {file}: there is no such file.")
     named = re.search(r"^\s+name\s*=\s*[\"'](.+?)[\"']", file.read_text(), re.MULTILINE)
     if named and named[1] in solver_names():
-        raise Problem(
+        raise CommandError(
             f"--solver-file {file}: the benchmark has a method {named[1]!r}; choose another name."
         )
     return str(file.resolve())
@@ -452,7 +455,7 @@ def _chosen(names: Sequence[str]) -> list[Experiment]:
     try:
         return [find(name) for name in dict.fromkeys(names)]
     except ValueError as error:
-        raise Problem(str(error)) from None
+        raise CommandError(str(error)) from None
 
 
 def _count(plans: Sequence[Plan]) -> int:
@@ -611,9 +614,9 @@ def _files(given: Sequence[Path]) -> list[Path]:
     for path in given:
         inside: list[Any] = sorted(path.rglob(RESULTS)) if path.is_dir() else [path]
         if not inside:
-            raise Problem(f"{path} holds no {RESULTS}; run an experiment first.", Exit.DATA)
+            raise CommandError(f"{path} holds no {RESULTS}; run an experiment first.", Exit.DATA)
         if not path.exists():
-            raise Problem(f"{path}: there is no such file or folder.", Exit.DATA)
+            raise CommandError(f"{path}: there is no such file or folder.", Exit.DATA)
         found += inside
     return found
 

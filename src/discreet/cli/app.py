@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import re
 import shlex
+import sys
+import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -18,11 +22,29 @@ from typer import Option
 
 import discreet
 from discreet.cli import audit, demo, describe, fit, ledger, predict, schema, session
-from discreet.cli.exits import Exit, Problem, as_options, describe_error, reason
-from discreet.cli.screen import Screen, be_quiet
-from discreet.errors import PrivacyLeakWarning
+from discreet.cli.exits import (
+    CommandError,
+    Exit,
+    as_options,
+    interrupted,
+    is_of_system,
+    reason,
+)
+from discreet.cli.screen import Screen
+from discreet.errors import (
+    EngineError,
+    ModelFileError,
+    PrivacyError,
+    PrivacyLeakWarning,
+    TableError,
+)
 
 GROUP = "discreet.commands"  # entry points with which other packages register commands
+
+# Texts by which a library that has its own error says that memory ran out; they are not shown.
+_NO_MEMORY = re.compile(
+    r"cannot allocate|allocate memory|out of memory|failed to map segment", re.I
+)
 
 _COMMANDS: dict[str, typer.Typer | Callable[..., Any]] = {
     "schema": schema.app,
@@ -38,16 +60,8 @@ _COMMANDS: dict[str, typer.Typer | Callable[..., Any]] = {
 }
 
 
-def _version(show: bool) -> None:
-    if show:
-        typer.echo(f"discreet {discreet.__version__}")
-        raise typer.Exit
-
-
 def _main(
-    version: Annotated[
-        bool, Option("--version", callback=_version, is_eager=True, help="Show the version.")
-    ] = False,
+    version: Annotated[bool, Option("--version", help="Show the version.")] = False,
     quiet: Annotated[
         bool,
         Option(
@@ -87,7 +101,7 @@ def _application(arguments: Sequence[str], screen: Screen) -> typer.Typer:
     for entry in [each for each in entries if each.name == asked] or entries:
         problem = _add_entry(app, entry)
         if problem is not None and entry.name == asked:
-            raise Problem(problem, Exit.UNEXPECTED)
+            raise CommandError(problem, Exit.UNEXPECTED)
         if problem is not None and "_DISCREET_COMPLETE" not in os.environ:
             screen.one_line_warning(problem)
     return app
@@ -121,9 +135,11 @@ def _add_entry(app: typer.Typer, entry: EntryPoint) -> str | None:
     return None
 
 
-def _session(arguments: Sequence[str]) -> tuple[list[str], bool, str | None]:
+def _global_options(arguments: Sequence[str]) -> tuple[list[str], bool, str | None]:
     """Take ``--quiet`` and ``--log FILE`` out of a command line, wherever they are."""
-    kept, quiet, file = list[str](), False, None
+    kept: list[str] = []
+    quiet = False
+    file = None
     words = iter(arguments)
     for word in words:
         if word == "--":
@@ -145,13 +161,14 @@ def _logging(file: str, arguments: Sequence[str]) -> Iterator[None]:
     try:
         handler = logging.FileHandler(file, encoding="utf-8")
     except OSError as error:
-        raise Problem(f"--log {file}: {reason(error)}. Name a file to write to.") from None
+        raise CommandError(f"--log {file}: {reason(error)}. Name a file to write to.") from None
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    log, before = logging.getLogger("discreet"), logging.getLogger("discreet").level
+    log = logging.getLogger("discreet")
+    before = log.level
     log.addHandler(handler)
     log.setLevel(logging.INFO)
-    hidden = (re.sub(r"://[^/@]*@", "://…@", word) for word in arguments)  # passwords of ledgers
-    log.info("Asked: discreet %s", shlex.join(hidden))
+    shown = (re.sub(r"://[^/@]*@", "://…@", word) for word in arguments)  # no ledger's password
+    log.info("Asked: discreet %s", shlex.join(shown))
     try:
         yield
     finally:
@@ -180,12 +197,13 @@ def _counted_warnings(screen: Screen) -> Iterator[None]:
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code. No error text shows a value of a table."""
-    arguments, quiet, file = _session(arguments)
+    arguments, quiet, file = _global_options(arguments)
+    if arguments[:1] == ["--version"]:
+        sys.stdout.write(f"discreet {discreet.__version__}\n")
+        return int(Exit.OK)
     screen = Screen(as_json="--json" in arguments)
-    be_quiet(quiet)
-    session.begin()
+    session.begin(quiet=quiet)
     with ExitStack() as scope:
-        scope.callback(be_quiet, False)
         try:
             if file is not None:
                 scope.enter_context(_logging(file, arguments))
@@ -210,3 +228,74 @@ def run(arguments: Sequence[str]) -> int:
             else:
                 screen.error(code, text)
             return int(code)
+
+
+def describe_error(error: BaseException) -> tuple[Exit, str]:
+    """Return the exit code of an error, and a text that shows no cell of any table.
+
+    Errors of our own are written so that they quote no data. The text of any other could, so it
+    is withheld unless ``DISCREET_DEBUG=1`` asks for it. An interrupt after the last output was
+    written is no failure: whoever repeats the command would spend its budget twice.
+    """
+    if isinstance(error, CommandError):
+        return error.code, str(error)
+    if isinstance(error, KeyboardInterrupt | typer.Abort):
+        how = "Ended by SIGTERM" if interrupted() is Exit.TERMINATED else "Interrupted"
+        if written := session.state.written():
+            return Exit.OK, f"{how}, but {' and '.join(written)} had been written in full."
+        return interrupted(), _with_spent(f"{how}. No file was written.")
+    if _memory_ran_out(error):
+        traceback.clear_frames(error.__traceback__)  # what follows needs some
+        return Exit.UNEXPECTED, _with_spent(
+            "Memory ran out. A smaller --memory (of fit and evaluate), such as --memory 500MB, "
+            "keeps the encoded table in a temporary file."
+        )
+    if isinstance(error, PrivacyError | TableError | ModelFileError | EngineError):
+        return Exit(error.exit_code), as_options(str(error))
+    raised = _is_ours(error)
+    if isinstance(error, FileNotFoundError | IsADirectoryError | PermissionError):
+        return Exit.DATA, f"{error.filename}: {reason(error)}."
+    if isinstance(error, OSError) and error.strerror and (raised or is_of_system(error)):
+        text = f"{error.filename or 'the system'}: {as_options(reason(error))}."
+        return Exit.UNEXPECTED, _with_spent(text)
+    if raised and isinstance(error, ValueError | ImportError):
+        return Exit.USAGE, as_options(str(error))
+    if os.environ.get("DISCREET_DEBUG") == "1":
+        return Exit.UNEXPECTED, _with_spent("".join(traceback.format_exception(error)))
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return Exit.UNEXPECTED, _with_spent(
+        f"Unexpected {type(error).__name__} in {os.path.basename(last.filename)}, line "
+        f"{last.lineno}. Its text is withheld because it could quote the data; run again with "
+        "DISCREET_DEBUG=1 to see it."
+    )
+
+
+def _with_spent(text: str) -> str:
+    """Return a report of a failure with what was spent."""
+    return f"{text} {session.state.spent()}".rstrip()
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Return True for an error that a ``raise`` of ours made, so that its text is ours.
+
+    A line of ours that calls compiled code is not enough: ``float(cell)`` would quote the cell.
+    """
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    if not last:
+        return False
+    ours = Path(last[0].filename).resolve().is_relative_to(Path(discreet.__file__).resolve().parent)
+    return ours and (last[0].line or "").startswith("raise ")
+
+
+def _memory_ran_out(error: BaseException) -> bool:
+    """Return True if an error, or one that led to it, says that no memory was left."""
+    seen: list[BaseException] = []
+    at: BaseException | None = error
+    while at is not None and at not in seen:
+        if isinstance(at, MemoryError) or getattr(at, "errno", None) == errno.ENOMEM:
+            return True
+        if isinstance(at, OSError | ImportError | RuntimeError) and _NO_MEMORY.search(str(at)):
+            return True
+        seen.append(at)
+        at = at.__cause__ or at.__context__
+    return False

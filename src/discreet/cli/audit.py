@@ -13,17 +13,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from discreet.cli.exits import Exit, Problem, interrupted
-from discreet.cli.options import AsJson, Force, check_figure, load_model
+from discreet.cli.exits import CommandError, Exit, interrupted
+from discreet.cli.options import AsJson, Force
 from discreet.cli.screen import Bar, Screen
+from discreet.cli.session import check_figure
 from discreet.core import Budget, Relation
 from discreet.errors import PrivacyError
 
 if TYPE_CHECKING:
     from discreet.audit import Attack, Audit
 
-EPSILON, DELTA = 1.0, 1e-5  # default guarantee of a solver under attack
-FEWEST, USUAL, MOST = 100, 10_000, 1_000_000  # trials per attack: least, and range of the default
+EPSILON = 1.0  # of the default guarantee of a solver under attack
+DELTA = 1e-5  # of the same
+FEWEST = 100  # trials per attack that may be asked for
+TYPICAL = 10_000  # least number of trials per attack by default
+MOST = 1_000_000  # largest number of trials per attack by default
 MINUTES_FOR_ALL = 15.0  # default duration of ``discreet audit all``
 SHARE_OF_TIME = 0.85  # of an attack, for its runs; the rest is for learning and counting
 
@@ -92,25 +96,20 @@ def audit(
 
     screen = Screen(as_json=as_json)
     if as_json and markdown:
-        raise Problem("Pass --json or --markdown, not both.")
-    if not 0.5 <= confidence < 1:
-        raise Problem(f"--confidence must be in [0.5, 1); got {confidence:g}.")
-    if minutes is not None and not (math.isfinite(minutes) and minutes > 0):
-        raise Problem(f"--minutes must be a finite number > 0; got {minutes:g}.")
+        raise CommandError("Pass --json or --markdown, not both.")
+    _check_numbers(confidence, minutes)
     check_figure(figure, force, endings=FORMATS)
-    plan = plan_for(target, epsilon, delta, relation, jobs)
-    if plan.note is not None:
-        screen.note(plan.note)
-    for name, reason in plan.left_out.items():
-        screen.note(f"Left out: {name}. {reason}")
-    each = 1 - (1 - confidence) / len(plan.attacks)
+    chosen = attacks_on(target, epsilon, delta, relation, jobs)
+    for remark in chosen.remarks:
+        screen.note(remark)
+    each = 1 - (1 - confidence) / len(chosen.attacks)
     if target == "all" and minutes is None and trials is None:
         minutes = MINUTES_FOR_ALL
     done: list[Audit] = []
     stopped: BaseException | None = None
     try:
         with screen.bar(f"auditing {target}") as bar:
-            _attack_all(plan.attacks, done, each, trials, minutes, bar, screen)
+            _attack_all(chosen.attacks, done, each, trials, minutes, bar, screen)
     except BaseException as error:  # report the finished attacks, then raise the error
         if not done:
             raise
@@ -119,8 +118,8 @@ def audit(
         done,
         settings={
             "target": target,
-            "epsilon": plan.epsilon,
-            "delta": plan.delta,
+            "epsilon": chosen.epsilon,
+            "delta": chosen.delta,
             "relation": None if relation is None else str(relation),
             "confidence": confidence,
             "confidence_of_each": each,
@@ -128,7 +127,7 @@ def audit(
             "trials": trials,
             "jobs": jobs,
         },
-        left_out=plan.left_out,
+        left_out=chosen.left_out,
         complete=stopped is None,
     )
     if figure is not None:
@@ -138,8 +137,8 @@ def audit(
     if figure is not None:
         screen.note(f"Figure: {figure}")
     if isinstance(stopped, KeyboardInterrupt):
-        raise Problem(
-            f"Interrupted after {len(done)} of {len(plan.attacks)} attacks; the others were not "
+        raise CommandError(
+            f"Interrupted after {len(done)} of {len(chosen.attacks)} attacks; the others were not "
             "carried out.",
             interrupted(),
         )
@@ -147,6 +146,14 @@ def audit(
         raise stopped
     if any(audit.verdict is Verdict.REFUTED for audit in done):
         raise typer.Exit(Exit.REFUTED)
+
+
+def _check_numbers(confidence: float, minutes: float | None) -> None:
+    """Refuse a confidence or a duration that no audit can have."""
+    if not 0.5 <= confidence < 1:
+        raise CommandError(f"--confidence must be in [0.5, 1); got {confidence:g}.")
+    if minutes is not None and not (math.isfinite(minutes) and minutes > 0):
+        raise CommandError(f"--minutes must be a finite number > 0; got {minutes:g}.")
 
 
 def _attack_all(
@@ -190,7 +197,7 @@ def _default_trials(attack: Attack, confidence: float) -> int:
     from discreet.audit.statistics import trials_needed
 
     needed = trials_needed(attack.epsilon, attack.delta, confidence) or MOST
-    return min(MOST, max(USUAL, needed))
+    return min(MOST, max(TYPICAL, needed))
 
 
 def _seconds_per_run(attack: Attack) -> float:
@@ -239,22 +246,29 @@ def _display(screen: Screen, done: Sequence[Audit], markdown: bool) -> Any:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The attacks to carry out, in this order, the promised guarantee, and a note to show first.
+class ChosenAttacks:
+    """The attacks to carry out, in this order, and the guarantee that they try to refute.
 
-    ``left_out`` has the subjects that cannot be attacked, with the reason.
+    ``left_out`` has the subjects that cannot be attacked, with the reason; ``about`` is a note on
+    how the attacks relate to what was named.
     """
 
     attacks: tuple[Attack, ...]
     epsilon: float
     delta: float
     left_out: dict[str, str] = field(default_factory=dict)
-    note: str | None = None
+    about: str = ""
+
+    @property
+    def remarks(self) -> list[str]:
+        """Remarks to show before the attacks."""
+        left_out = [f"Left out: {name}. {why}" for name, why in self.left_out.items()]
+        return [self.about, *left_out] if self.about else left_out
 
 
-def plan_for(
+def attacks_on(
     target: str, epsilon: float | None, delta: float | None, relation: Relation | None, jobs: int
-) -> Plan:
+) -> ChosenAttacks:
     """Return the attacks on a target; raise for all mistakes in the request, before any work."""
     from discreet.audit import most_telling
     from discreet.audit.cases import attacks, subjects
@@ -269,8 +283,9 @@ def plan_for(
     if not chosen:
         given = {"--epsilon": epsilon, "--delta": delta, "--relation": relation}
         extra = [name for name, value in given.items() if value is not None]
-        return _model_plan(target, extra, jobs)
-    epsilon, delta = EPSILON if epsilon is None else epsilon, DELTA if delta is None else delta
+        return _attacks_on_model(target, extra, jobs)
+    epsilon = EPSILON if epsilon is None else epsilon
+    delta = DELTA if delta is None else delta
     Budget(epsilon, delta, relation or Relation.ADD_REMOVE)  # raises for numbers out of range
     found: list[Attack] = []
     left_out: dict[str, str] = {}
@@ -280,13 +295,17 @@ def plan_for(
         except PrivacyError as error:
             left_out[str(getattr(subject, "name", subject))] = str(error)
     if not found:
-        raise Problem(" ".join(left_out.values()), Exit.PRIVACY)
+        raise CommandError(" ".join(left_out.values()), Exit.PRIVACY)
     if target == "all":  # all pairs of tables would take a day
         found = most_telling(found)
-    return Plan(tuple(found), epsilon, delta, left_out)
+    return ChosenAttacks(tuple(found), epsilon, delta, left_out)
 
 
-def _model_plan(target: str, given: Sequence[str], jobs: int) -> Plan:
+def _attacks_on_model(target: str, given: Sequence[str], jobs: int) -> ChosenAttacks:
+    """Return attacks on the settings of a model file, at the guarantee that it states."""
+    from sklearn.pipeline import Pipeline
+
+    from discreet import load
     from discreet.audit.cases import attacks, subjects
     from discreet.audit.pairs import group_of_two
     from discreet.solvers import names
@@ -295,18 +314,21 @@ def _model_plan(target: str, given: Sequence[str], jobs: int) -> Plan:
     path = Path(target)
     if not path.exists():
         if target in names():
-            raise Problem(f"{target} has no guarantee that could be refuted: it is not private.")
+            raise CommandError(
+                f"{target} has no guarantee that could be refuted: it is not private."
+            )
         if os.sep in target or path.suffix:
-            raise Problem(f"{target}: no such model file.")
+            raise CommandError(f"{target}: no such model file.")
         hint = nearest(target, [*subjects(), "all"])
-        raise Problem(f"{target!r} is neither a solver nor a model file to audit; {hint}")
+        raise CommandError(f"{target!r} is neither a solver nor a model file to audit; {hint}")
     if given:
-        raise Problem(f"{target} states its own guarantee; leave out {', '.join(given)}.")
-    _, estimator = load_model(path)
+        raise CommandError(f"{target} states its own guarantee; leave out {', '.join(given)}.")
+    loaded = load(path)
+    estimator: Any = loaded[-1] if isinstance(loaded, Pipeline) else loaded
     promise = estimator.guarantee_
     if not (promise.private and promise.secure):
         why = "it was fitted with a fixed seed" if promise.private else "it is not private"
-        raise Problem(f"{target} has no guarantee that could be refuted: {why}.")
+        raise CommandError(f"{target} has no guarantee that could be refuted: {why}.")
     estimator.check_settings()  # raises if the solver is not installed
     small = _for_small_tables(estimator)
     found = attacks(small, epsilon=promise.epsilon, delta=promise.delta, jobs=jobs)
@@ -317,7 +339,8 @@ def _model_plan(target: str, given: Sequence[str], jobs: int) -> Plan:
     )
     aimed = []  # at the guarantee that the model states, whose ε may exceed the requested one
     for attack in found:
-        epsilon, delta = promise.epsilon, promise.delta
+        epsilon = promise.epsilon
+        delta = promise.delta
         if attack.relation != promise.relation:  # one row removed and one added
             epsilon, delta = group_of_two(epsilon, delta)
         subject = attack.subject.replace(type(small).__name__, path.name, 1)
@@ -327,7 +350,7 @@ def _model_plan(target: str, given: Sequence[str], jobs: int) -> Plan:
             f" With these settings no row can represent a missing one, as {promise.relation} would "
             "require, so the tables are two rows apart: for them the guarantee is twice the ε."
         )
-    return Plan(tuple(aimed), promise.epsilon, promise.delta, note=note)
+    return ChosenAttacks(tuple(aimed), promise.epsilon, promise.delta, about=note)
 
 
 def _for_small_tables(estimator: Any) -> Any:

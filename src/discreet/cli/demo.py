@@ -11,15 +11,18 @@ import numpy as np
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from typer import Option
 
-from discreet.cli.options import check_output
 from discreet.cli.screen import Screen, table
+from discreet.cli.session import check_output
 from discreet.errors import PrivacyLeakWarning
 from discreet.files import replacing
 from discreet.page import document
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 DELTA = 1e-6
-N_TRAIN, N_TEST, N_COLUMNS, REPEATS = 2_000, 20_000, 10, 10
+N_TRAIN = 2_000  # rows of a fit
+N_TEST = 20_000  # new rows
+N_COLUMNS = 10  # of both
+REPEATS = 10  # fits per model, each of other rows
 
 # Colours of the figure; in the page they follow its style sheet, light or dark.
 _COLOURS = {"text": "#333333", "private": "#0072b2", "plain": "#00805c", "majority": "#777777"}
@@ -125,7 +128,8 @@ def _train(screen: Screen) -> tuple[list[Outcome], Outcome, Outcome]:
         fitted("auto", 1.0, 0)
         bars.update(compiling, completed=1)
         for name, solver, epsilon in kinds:
-            bar, accuracies = bars.add_task(name, total=REPEATS), []
+            bar = bars.add_task(name, total=REPEATS)
+            accuracies = []
             for repeat in range(REPEATS):
                 model = fitted(solver, epsilon, repeat)
                 accuracies.append(float(np.mean(model.predict(test[0]) == test[1])))
@@ -141,7 +145,8 @@ def _draw(private: list[Outcome], plain: Outcome, majority: Outcome) -> Any:
     from matplotlib.figure import Figure
 
     keys = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
-    with rc_context({**dict.fromkeys(keys, _COLOURS["text"]), "font.size": 11}):
+    style: Any = {**dict.fromkeys(keys, _COLOURS["text"]), "font.size": 11}
+    with rc_context(style):
         figure = Figure(figsize=(5.8, 3.7), layout="constrained")
         axis = figure.subplots()
         axis.spines[["top", "right"]].set_visible(False)
@@ -149,10 +154,16 @@ def _draw(private: list[Outcome], plain: Outcome, majority: Outcome) -> Any:
         axis.fill_between(EPSILONS, runs.min(1), runs.max(1), color=_COLOURS["private"], alpha=0.2)
         axis.plot(EPSILONS, runs.mean(1), "o-", color=_COLOURS["private"], label="private")
         for epsilon, accuracy in zip(EPSILONS, runs.mean(1), strict=True):
-            at = {"xytext": (7, -16), "textcoords": "offset points", "color": _COLOURS["private"]}
-            axis.annotate(f"{accuracy:.1f} %", (epsilon, accuracy), **at)
+            axis.annotate(
+                f"{accuracy:.1f} %",
+                (epsilon, accuracy),
+                xytext=(7, -16),
+                textcoords="offset points",
+                color=_COLOURS["private"],
+            )
         for outcome, kind, style in ((plain, "plain", "--"), (majority, "majority", ":")):
-            height, label = 100 * outcome.accuracy, f"{outcome.name}: {outcome.accuracy:.1%}"
+            height = 100 * outcome.accuracy
+            label = f"{outcome.name}: {outcome.accuracy:.1%}"
             axis.axhline(height, color=_COLOURS[kind], linestyle=style, label=label)
         axis.set_xscale("log")
         axis.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])

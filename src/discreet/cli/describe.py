@@ -11,16 +11,20 @@ import sys
 import tempfile
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
 
-from discreet.cli import options
-from discreet.cli.exits import Exit, Problem
+from discreet.cli import options, session
+from discreet.cli.exits import CommandError, Exit
 from discreet.cli.screen import Screen, table
 from discreet.files import replacing
 from discreet.page import document
+
+if TYPE_CHECKING:
+    from discreet.inference import Summary
+    from discreet.solvers import Description
 
 Form = StrEnum("Form", ["TEXT", "MARKDOWN", "HTML", "PDF"])
 _ENDINGS = {
@@ -71,43 +75,37 @@ def explain(
 
     Example: discreet explain visits.json --owner "Data office" --output card.html
     """
-    from discreet import card
+    from sklearn.pipeline import Pipeline
+
+    from discreet import TableModel, card, load
     from discreet.card.documents import assessment
 
     screen = Screen(as_json=as_json)
-    options.check_output(output, force, model)
-    options.check_figure(effects, force, model, option="--effects")
-    options.check_output(registry, force, model, option="--registry")
+    session.check_output(output, force, model)
+    session.check_figure(effects, force, model, option="--effects")
+    session.check_output(registry, force, model, option="--registry")
     if answer and registry is None:
-        raise Problem("--answer is for a registry record: pass --registry FILE too.")
+        raise CommandError("--answer is for a registry record: pass --registry FILE too.")
     answers = options.pairs("--answer", answer, "FIELD=TEXT")
-    if form is None:
-        form = Form.TEXT if output is None else _ENDINGS.get(output.suffix.lower())
-    if form is None:
-        raise Problem(f"{output}: name it {', '.join(_ENDINGS)}, or pass --format.")
+    form = _form_of(output) if form is None else form
     if form is Form.PDF and output is None:
-        raise Problem("a PDF needs a file: pass --output card.pdf.")
-    encoder, estimator = options.load_model(model)
-    schema = None if encoder is None else encoder.schema
+        raise CommandError("a PDF needs a file: pass --output card.pdf.")
+    loaded: Any = load(model)
+    fitted = loaded
+    if isinstance(loaded, Pipeline):
+        fitted = TableModel(loaded[-1], loaded[0].schema)
     if effects is not None:
-        of_table: tuple[Any, ...] = ()
-        if schema is not None:  # in units of the table
-            columns = schema.used.items()
-            units = {name: each.decoded for name, each in columns if hasattr(each, "decoded")}
-            of_table = (schema.feature_names, units)
-        estimator.plot_effects(*of_table).savefig(effects, dpi=150)
+        fitted.plot_effects().savefig(effects, dpi=150)
     if coefficients:
-        _show_coefficients(screen, estimator, schema, form, output)
+        _show_coefficients(screen, fitted.summary(), form, output)
         return
     content = card.card(
-        estimator.guarantee_,
-        model=estimator,
-        schema=schema,
+        loaded,
         title=title or model.stem,
         dataset=data,
         owner=owner,
         purpose=purpose,
-        ledger=options.find_dataset(ledger, dataset, [str(model)], None, ""),
+        ledger=session.find_dataset(ledger, dataset, [str(model)]),
         sha256=hashlib.sha256(model.read_bytes()).hexdigest(),
     )
     if registry is not None:
@@ -116,7 +114,8 @@ def explain(
             return
     kind = "Privacy card"
     if nist:
-        content, kind = assessment(content), "Self-assessment"
+        content = assessment(content)
+        kind = "Self-assessment"
     writers = {Form.TEXT: card.text, Form.MARKDOWN: card.markdown}
     text = writers.get(form, card.html)(content)
     if output is None:
@@ -126,6 +125,14 @@ def explain(
         screen.result({"card": str(output)}, f"{kind}: {output}")
     else:
         screen.save(output, text, "card", kind)
+
+
+def _form_of(output: Path | None) -> Form:
+    """Return the form of a card by the ending of its file's name; text without a file."""
+    form = Form.TEXT if output is None else _ENDINGS.get(output.suffix.lower())
+    if form is None:
+        raise CommandError(f"{output}: name it {', '.join(_ENDINGS)}, or pass --format.")
+    return form
 
 
 def _write_record(screen: Screen, content: Any, path: Path, answers: dict[str, str]) -> None:
@@ -156,12 +163,13 @@ def _print_pdf(page: str, output: Path) -> None:
     """Print a page to a PDF with an installed browser."""
     browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if browser is None:
-        raise Problem(
+        raise CommandError(
             "a PDF needs Chromium or Chrome on the PATH. Or write card.html, open it in any "
             "browser and print it to a PDF."
         )
     with tempfile.TemporaryDirectory() as folder:
-        source, made = Path(folder, "card.html"), Path(folder, "card.pdf")
+        source = Path(folder, "card.html")
+        made = Path(folder, "card.pdf")
         source.write_text(page, encoding="utf-8")
         command = [
             browser, "--headless", "--disable-gpu", f"--user-data-dir={folder}/profile",
@@ -172,18 +180,17 @@ def _print_pdf(page: str, output: Path) -> None:
         try:
             subprocess.run(command, capture_output=True, timeout=120, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise Problem(f"{browser} failed: {type(error).__name__}.", Exit.UNEXPECTED) from None
+            raise CommandError(
+                f"{browser} failed: {type(error).__name__}.", Exit.UNEXPECTED
+            ) from None
         if not made.is_file():
-            raise Problem(f"{browser} wrote no PDF. Print card.html instead.", Exit.UNEXPECTED)
+            raise CommandError(f"{browser} wrote no PDF. Print card.html instead.", Exit.UNEXPECTED)
         with replacing(output) as stream:
             stream.buffer.write(made.read_bytes())
 
 
-def _show_coefficients(
-    screen: Screen, estimator: Any, schema: Any, form: Form, output: Path | None
-) -> None:
+def _show_coefficients(screen: Screen, made: Summary, form: Form, output: Path | None) -> None:
     """Show the table of coefficients, or write it as text or HTML."""
-    made = estimator.summary(names=None if schema is None else schema.feature_names)
     text = str(made)
     if form is Form.HTML:
         text = document(made.title, made._repr_html_(), style="body{margin:2rem}")
@@ -210,11 +217,12 @@ def solvers(
     screen = Screen(as_json=as_json)
     if name is not None:
         if name not in names():
-            raise Problem(f"unknown solver {name!r}. Known: {', '.join(names())}.")
+            raise CommandError(f"unknown solver {name!r}. Known: {', '.join(names())}.")
         described = describe(name)
         screen.result(_plain(described), str(described))
         return
-    listed, rows = [], []
+    listed: list[dict[str, object]] = []
+    rows: list[tuple[str, ...]] = []
     for each in names():
         described = describe(each)
         listed.append({**_plain(described), "name": each, "method": described.name})
@@ -232,9 +240,9 @@ def solvers(
     screen.result(listed, table(title, header, rows, numbers=False))
 
 
-def _plain(described: object) -> dict[str, object]:
+def _plain(described: Description) -> dict[str, object]:
     """Return a description as data that JSON can hold."""
-    fields = dataclasses.asdict(described)  # type: ignore[call-overload]
+    fields = dataclasses.asdict(described)
     fields["parameters"] = {
         key: value if isinstance(value, str | int | float | bool | None) else repr(value)
         for key, value in fields["parameters"].items()

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
-import time
+from contextlib import nullcontext
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
-from discreet.cli import options
-from discreet.cli.exits import Problem
-from discreet.cli.screen import Screen
+from discreet.cli import options, session
+from discreet.cli.exits import CommandError
+from discreet.cli.screen import Screen, name_of
 from discreet.core import Budget, Relation
+
+if TYPE_CHECKING:
+    from discreet.tables import Schema
 
 MODEL_BYTES = 2**20  # space that is held for a model file: guarantee, schema and settings
 WEIGHT_BYTES = 64  # the same for one weight and what prepares its column, as digits
@@ -104,180 +105,87 @@ def fit(
 
     Example: discreet fit visits.csv --schema visits.toml --epsilon 1 --delta 1e-6 -o visits.json
     """
-    from sklearn.pipeline import Pipeline
-
     import discreet
-    from discreet.solvers import resolve
-    from discreet.tables import Schema, read
+    from discreet.tables import Schema
 
     screen = Screen(as_json=as_json)
-    options.check_output(output, force, *files, schema)
-    table = Schema.read(schema)
-    if target is not None and (table.target is None or table.target.column != target):
-        table = table.with_target(target)
-    if table.target is None:
-        raise Problem(f"{schema} names no target: pass --target COLUMN.")
-    table = options.adapted(table, ignore_extra, unit)
-    if table.spent is not None and table.spent.relation != relation:
-        raise Problem(
-            f"{schema} was estimated under {table.spent.relation!r}; its guarantee and the model's "
-            f"add up only under the same relation. Pass --relation {table.spent.relation}."
+    session.check_output(output, force, *files, schema)
+    declared = Schema.read(schema)
+    if target is not None:
+        declared = declared.with_target(target)
+    steps: list[discreet.Centre | discreet.Whiten] = []
+    if centre is not None:
+        steps.append(discreet.Centre(share=centre))
+    if whiten is not None:
+        steps.append(discreet.Whiten(share=whiten))
+    budget = Budget(epsilon, delta, relation)
+    charged = session.find_dataset(ledger, dataset, files, block, purpose, budget)
+    cluster = nullcontext() if engine is None else options.connected(engine)
+    stages = {
+        "reading": f"reading {name_of(files)}",
+        "fitting": "fitting (share of the budget spent)",
+    }
+    room = session.room_for(output, _room(declared))
+    with room, cluster, screen.bar(stages["reading"]) as bar:
+        model = discreet.fit(
+            None,
+            files,
+            schema=declared,
+            unit=unit,
+            epsilon=epsilon,
+            delta=delta,
+            relation=relation,
+            ledger=charged,
+            loss=loss,
+            class_weight=_class_weight(class_weight) if class_weight else None,
+            preparation=steps,
+            ignore_extra=ignore_extra,
+            memory=memory,
+            folder=temp_folder,
+            engine=None if engine is None else "dask",
+            progress=lambda stage, share: bar(share, stages[stage]),
+            solver=solver,
+            alpha=alpha,
+            data_norm=data_norm,
+            fit_intercept=intercept,
+            features=features,
+            random_state=test_seed,
+            **({} if quantile is None else {"quantile": quantile}),
         )
-    if table.spent is not None and table.spent.unit != table.unit:
-        drafted = "rows" if table.spent.unit is None else f"people by {table.spent.unit!r}"
-        raise Problem(
-            f"{schema} was estimated for {drafted}; its guarantee and the model's add up only for "
-            "the same unit. Draft the schema again with the unit of the fit (--unit)."
-        )
-    steps: list[Any] = []
-    if table.unbounded:
-        steps.append(discreet.Bounds(columns=table.unbounded, whole=table.whole))
-    for step, share in ((discreet.Centre, centre), (discreet.Whiten, whiten)):
-        if share is not None:
-            steps.append(step(share=share))
-    model = _estimator(
-        table,
-        loss,
-        class_weight,
-        quantile,
-        epsilon=epsilon,
-        delta=delta,
-        relation=str(relation),
-        solver=solver,
-        alpha=alpha,
-        fit_intercept=intercept,
-        random_state=test_seed,
-        preparation=steps or None,
-        data_norm=data_norm,
-        ledger=options.spending(
-            Budget(epsilon, delta, relation),
-            options.find_dataset(ledger, dataset, files, block, purpose),
-        ),
-        features=features,
-        numeric=table.numeric,
+    session.keep(model.save, output, "the model")
+    report = model.report
+    screen.note(report.size)
+    screen.result(
+        {"model": os.fspath(output), **report.record},
+        f"{report.text}\n\nModel: {output}. Its privacy card: discreet explain {output}",
+        done=f"The model was written to {output}",
     )
-    needs_norm = resolve(solver).needs_row_bound or centre is not None or whiten is not None
-    if data_norm is None and needs_norm:
-        model.set_params(data_norm=table.max_norm)
-    model.check_settings()  # now, before a long file is read
-    start = time.perf_counter()
-    with options.room_for(output, _room(table)), options.connected(engine) as cluster:
-        with screen.bar(f"reading {options.name_of(files)}") as bar:
-            if cluster:
-                from discreet.engines import dask
-
-                X, y, groups = dask.open(files, table, labels=False)
-            else:
-                places: Any = {"memory": memory, "folder": temp_folder}
-                X, y, groups = read(files, table, progress=bar, **places)
-        read_in = time.perf_counter() - start
-        with screen.bar("fitting (share of the budget spent)") as bar:
-            model.set_params(progress=lambda at: bar(at.spent_share)).fit(X, y, groups=groups)
-    model.set_params(progress=None)
-    if table.target.is_classification:  # it was fitted to codes, which need far less memory
-        model.rename_classes(table.target.labels)
-    encoder = table.transformer(dtype="float32")
-    pipeline = Pipeline([("table", encoder), ("model", model)])
-    options.keep(partial(discreet.save, pipeline), output, "the model")
-    seconds = time.perf_counter() - start
-    shape = f"{X.shape[0]:,} rows and {X.shape[1]:,} encoded columns"
-    if table.unit is not None:  # how many rows the people have is not public
-        shape = f"the rows of all people, {X.shape[1]:,} encoded columns,"
-    screen.note(f"Read {shape} in {read_in:.1f} s; fitted in {seconds - read_in:.1f} s.")
-    guarantee, spent, text = model.guarantee_, table.spent, str(model.guarantee_)
-    charged = None
-    if model.ledger is not None:
-        charged = {"entry": model.ledger_entry_, **model.ledger.summary()}
-        text += f"\n\nEntry {model.ledger_entry_} of the ledger; data set {model.ledger!r}."
-    if spent is not None and guarantee.private:
-        text += (
-            f"\n\nEstimating the schema from the same rows spent ε = {spent.epsilon:g}, "
-            f"δ = {spent.delta:g} before. Together: ε = {spent.epsilon + guarantee.epsilon:g}, "
-            f"δ = {spent.delta + guarantee.delta:g}."
-        )
-    # The model is written and its budget spent: a failure to print must not suggest otherwise.
-    with screen.printing_may_fail(f"The model was written to {output}"):
-        screen.result(
-            {
-                "model": os.fspath(output),
-                "rows": X.shape[0] if table.unit is None else None,
-                "unit": table.unit,
-                "columns": X.shape[1],
-                "seconds": round(seconds, 3),
-                "guarantee": guarantee.to_dict(),
-                "spent_on_schema": spent and dataclasses.asdict(spent),
-                "ledger": charged,
-            },
-            f"{text}\n\nModel: {output}. Its privacy card: discreet explain {output}",
-        )
 
 
-def _room(table: Any) -> int:
+def _room(schema: Schema) -> int:
     """Return the bytes on a disk that a model needs at most in a typical case, from its schema."""
-    models = len(table.target.labels) if table.target.is_classification else 1
-    return MODEL_BYTES + WEIGHT_BYTES * models * table.width
+    target = schema.target
+    models = len(target.labels) if target is not None and target.is_classification else 1
+    return MODEL_BYTES + WEIGHT_BYTES * models * schema.width
 
 
-def _estimator(
-    table: Any,
-    loss: str | None,
-    class_weight: list[str] | None,
-    quantile: float | None,
-    **settings: Any,
-) -> Any:
-    """Make the estimator for the schema's target and a loss."""
-    import discreet
-
-    if loss is not None and loss not in LOSSES:
-        raise Problem(f"unknown loss {loss!r}. Known: {', '.join(LOSSES)}.")
-    if quantile is not None and loss != "quantile":
-        raise Problem("--quantile is for --loss quantile.")
-    if table.target.is_classification:
-        kind, estimators = "classes", {"logistic": discreet.LogisticRegression}
-        estimators |= {
-            name: partial(discreet.LinearSVC, loss=name) for name in ("huber", "hinge", "sigmoid")
-        }
-        settings["classes"] = list(range(len(table.target.labels)))
-        settings["class_weight"] = _class_weight(class_weight, table.target.labels)
-    else:
-        if class_weight:
-            raise Problem("--class-weight is for targets with classes.")
-        kind = "numbers"
-        level = 0.5 if quantile is None else quantile
-        estimators = {
-            "squared": discreet.LinearRegression,
-            "huber": discreet.HuberRegressor,
-            "poisson": discreet.PoissonRegressor,
-            "gamma": discreet.GammaRegressor,
-            "quantile": partial(discreet.QuantileRegressor, quantile=level),
-        }
-        settings["target_bounds"] = (table.target.low, table.target.high)
-    chosen = next(iter(estimators)) if loss is None else loss
-    if chosen in estimators:
-        return estimators[chosen](**settings)
-    raise Problem(
-        f"--loss {loss} is not for the target {table.target.column!r}, which has {kind}: see "
-        "discreet fit --help."
-    )
-
-
-def _class_weight(given: list[str] | None, labels: tuple[str, ...]) -> Any:
-    """Return the weights of classes by their codes, "balanced", or None."""
-    if not given or given == ["balanced"]:
-        return given[0] if given else None
-    weights: dict[int, float] = {}
+def _class_weight(given: list[str]) -> dict[str, float] | str:
+    """Return the weights of classes by their labels, or "balanced"."""
+    if given == ["balanced"]:
+        return "balanced"
+    weights: dict[str, float] = {}
     for text in given:
         label, equals, value = text.rpartition("=")
         try:
             weight = float(value)
         except ValueError:
-            equals, weight = "", 0.0
-        if not equals or label not in labels or not 0 <= weight < math.inf:
-            raise Problem(
-                f"--class-weight {text!r} must be LABEL=NUMBER, with a number of at least 0 and "
-                f"one of the labels {', '.join(map(repr, labels))}; or balanced, alone."
+            weight = math.nan
+        if not equals or not 0 <= weight < math.inf:
+            raise CommandError(
+                f"--class-weight {text!r} must be LABEL=NUMBER, with a number of at least 0; or "
+                "balanced, alone."
             )
-        weights[labels.index(label)] = weight
+        weights[label] = weight
     return weights
 
 
@@ -304,7 +212,7 @@ def plan(
     Example: discreet plan --rows 20000 --columns 20 --epsilon 1 --figure plan.png
     """
     screen = Screen(as_json=as_json)
-    options.check_figure(figure, force)
+    session.check_figure(figure, force)
     from discreet.tuning import plan as planning
 
     settings: Any = {"delta": delta, "relation": relation, "task": str(task), "repeats": repeats}

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from discreet.cli import options
-from discreet.cli.exits import Exit, Problem
+from discreet.cli import options, session
+from discreet.cli.exits import CommandError, Exit
 from discreet.cli.screen import Screen, table
 from discreet.core import Budget, Relation
 
@@ -51,7 +51,7 @@ def create(
 
     Example: discreet ledger create visits --ledger visits.sqlite --epsilon 3 --delta 1e-6
     """
-    made = options.open_ledger(ledger, signing_key).create(
+    made = session.open_ledger(ledger, signing_key).create(
         dataset,
         Budget(epsilon, delta, relation),
         unit=unit,
@@ -73,7 +73,7 @@ def block(
 
     Example: discreet ledger block visits 2026-02 --ledger visits.sqlite
     """
-    made = options.open_ledger(ledger).open(dataset).add_block(block)
+    made = session.open_ledger(ledger).open(dataset).add_block(block)
     Screen(as_json=as_json).result(made.summary(), f"Added the block {block!r} to {dataset!r}.")
 
 
@@ -83,7 +83,7 @@ def list_(ledger: options.LedgerPlace = None, as_json: options.AsJson = False) -
 
     Example: discreet ledger list --ledger visits.sqlite
     """
-    found = [each.summary() for each in options.open_ledger(ledger).list()]
+    found = [each.summary() for each in session.open_ledger(ledger).list()]
     _table(Screen(as_json=as_json), found, _SUMMARY, "Data sets")
 
 
@@ -99,8 +99,9 @@ def show(
 
     Example: discreet ledger show visits --ledger visits.sqlite --epsilon 0.5
     """
-    found = options.open_ledger(ledger).open(dataset)
-    known, text = found.summary(), repr(found)
+    found = session.open_ledger(ledger).open(dataset)
+    known = found.summary()
+    text = repr(found)
     if epsilon is not None and found.limit is not None:
         budget = Budget(
             epsilon,
@@ -131,7 +132,7 @@ def history(
 
     Example: discreet ledger history visits --ledger visits.sqlite
     """
-    found = options.open_ledger(ledger).open(dataset).records()
+    found = session.open_ledger(ledger).open(dataset).records()
     _table(Screen(as_json=as_json), found, _HISTORY, f"History of {dataset!r}")
 
 
@@ -151,9 +152,9 @@ def verify(
 
     Example: discreet ledger verify --ledger visits.sqlite
     """
-    found = options.open_ledger(ledger).verify(key or ())
+    found = session.open_ledger(ledger).verify(key or ())
     if not found.ok:
-        raise Problem(str(found), Exit.LEDGER)
+        raise CommandError(str(found), Exit.LEDGER)
     data = {"ok": True, "events": found.events, "signed": found.signed, "head": found.head}
     Screen(as_json=as_json).result(data | {"notes": list(found.notes)}, str(found))
 
@@ -185,7 +186,7 @@ def add(
 
     Example: discreet ledger add visits --ledger visits.sqlite --gaussian 20 --sensitivity 1
     """
-    found = options.open_ledger(ledger, signing_key).open(dataset)
+    found = session.open_ledger(ledger, signing_key).open(dataset)
     found = (found.in_blocks(*block) if block else found).noting(purpose=purpose)
     entry = found.add(
         planned=planned,
@@ -217,8 +218,9 @@ def export(
 
     Example: discreet ledger export --ledger visits.sqlite --to postgresql://server/budgets
     """
-    options.check_output(output, force)
-    screen, found = Screen(as_json=as_json), options.open_ledger(ledger)
+    session.check_output(output, force)
+    screen = Screen(as_json=as_json)
+    found = session.open_ledger(ledger)
     if to is not None:
         moved = found.move_to(to)
         screen.result({"moved": repr(moved)}, f"Moved to {moved!r}; the old ledger is closed.")

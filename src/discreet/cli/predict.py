@@ -5,30 +5,22 @@ from __future__ import annotations
 import csv
 import io
 import sys
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 from rich.console import Group
 from rich.table import Table
 from typer import Option
 
 from discreet.cli import options, session
-from discreet.cli.exits import Exit, Problem
-from discreet.cli.screen import Screen, table
+from discreet.cli.screen import Screen, name_of, table
 from discreet.core import Budget, Relation
-from discreet.errors import AveragedCellsWarning
-from discreet.estimators import averaged
 from discreet.files import replacing
 from discreet.statement import neighbours
 
-_EXACT = (
-    "These figures are exact: they are a release about the rows of this table, with no privacy at "
-    "all. Show them only if those rows are public, or pass --epsilon to have them with noise."
-)
+if TYPE_CHECKING:
+    from discreet.table_model import Evaluation, PredictedBlock
 
 
 def predict(
@@ -54,22 +46,18 @@ def predict(
 
     Example: discreet predict visits.json new.csv --output predicted.csv
     """
+    from discreet import TableModel
+
     screen = Screen(as_json=as_json)
-    options.check_output(output, force, model, *files)
-    encoder, estimator = options.load_table_model(model)
-    if probabilities and not hasattr(estimator, "predict_proba"):
-        kind = type(estimator).__name__
-        raise Problem(f"a {kind} has no probabilities; leave out --probabilities.")
-    decided = options.at_threshold(estimator, threshold)
+    session.check_output(output, force, model, *files)
+    fitted = TableModel.load(model, threshold=threshold, ignore_extra=ignore_extra)
     extra = [] if id_column is None else [id_column]
-    names = [*extra, "prediction"]
-    if probabilities:
-        names += [f"probability {label}" for label in estimator.classes_]
-    with screen.bar(f"predicting {options.name_of(files)}") as bar:
-        schema = options.adapted(encoder.schema, ignore_extra)
-        blocks = schema.batches(files, extra=extra, progress=bar)
-        encoded = list(encoder.get_feature_names_out())
-        rows = _rows(estimator, decided, blocks, probabilities, encoded)
+    with screen.bar(f"predicting {name_of(files)}") as bar:
+        blocks = fitted.predictions(files, extra=extra, probabilities=probabilities, progress=bar)
+        names = [*extra, "prediction"]
+        if probabilities:
+            names += [f"probability {label}" for label in fitted.estimator.classes_]
+        rows = _rows(blocks)
         if as_json and output is None:
             screen.result([dict(zip(names, row, strict=True)) for row in rows], "")
         elif output is None:
@@ -83,30 +71,14 @@ def predict(
             screen.result({"predictions": str(output)}, f"Predictions: {output}")
 
 
-def _rows(
-    estimator: Any,
-    decided: Any,
-    blocks: Iterator[Any],
-    probabilities: bool,
-    names: Sequence[str],
-) -> Iterator[tuple[Any, ...]]:
-    """Yield the identifier of each row if there is one, its prediction, and probabilities.
-
-    One warning says how many cells of all blocks were averaged; ``names`` are those of columns.
-    """
-    cells = 0
+def _rows(blocks: Iterable[PredictedBlock]) -> Iterator[tuple[Any, ...]]:
+    """Yield the identifier of each row if there is one, its prediction, and probabilities."""
     for block in blocks:
         columns = [each.to_pylist() for each in block.extra.values()]
-        cells += averaged.count(estimator, block.X)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", AveragedCellsWarning)
-            columns.append(decided.predict(block.X).tolist())
-            if probabilities:
-                columns += estimator.predict_proba(block.X).T.tolist()
+        columns.append(block.predictions.tolist())
+        if block.probabilities is not None:
+            columns += block.probabilities.T.tolist()
         yield from zip(*columns, strict=True)
-    if cells:
-        said = averaged.text(estimator, cells, names)
-        warnings.warn(said, AveragedCellsWarning, stacklevel=2)
 
 
 def evaluate(
@@ -137,45 +109,33 @@ def evaluate(
 
     Example: discreet evaluate visits.json held-out.csv --epsilon 0.1 --threshold 0.2
     """
-    from discreet.tables import read
+    from discreet import TableModel
 
     screen = Screen(as_json=as_json)
-    budget = None if epsilon is None else Budget(epsilon, 0.0, relation)
-    encoder, estimator = options.load_table_model(model)
-    schema = options.adapted(encoder.schema, ignore_extra, unit)
-    options.at_threshold(estimator, threshold)  # refuses what has no probabilities
-    if schema.target is None:
-        raise Problem(f"{model} does not know which column it predicts.", Exit.MODEL)
+    fitted = TableModel.load(model, threshold=threshold, ignore_extra=ignore_extra)
     charged = None
-    if budget is not None:
-        charged = options.find_dataset(ledger, dataset, files, block, purpose)
-        charged = options.spending(budget, charged)
+    if epsilon is not None:
+        budget = Budget(epsilon, 0.0, relation)
+        charged = session.find_dataset(ledger, dataset, files, block, purpose, budget)
     elif ledger or dataset:
-        raise Problem(
-            "a ledger counts what is spent on these rows, and an exact evaluation cannot be "
-            "counted. Pass --epsilon."
+        charged = session.find_dataset(ledger, dataset, files)
+    with screen.bar(f"reading {name_of(files)}") as bar:
+        found = fitted.evaluate(
+            files,
+            epsilon=epsilon,
+            relation=relation,
+            unit=unit,
+            ledger=charged,
+            memory=memory,
+            folder=temp_folder,
+            progress=bar,
         )
-    with screen.bar(f"reading {options.name_of(files)}") as bar:
-        places: Any = {"memory": memory, "folder": temp_folder}
-        X, y, groups = read(files, schema, progress=bar, **places)
-    if budget is None:
-        screen.warn("Not private", _EXACT)
-    size, counted = X.shape[0], "rows"
-    if groups is not None:
-        size, counted = int(groups.max(initial=-1)) + 1, "people, each counted once"
-    scored = _score(estimator, (X, y, groups, size), schema.target, budget, charged, threshold)
-    session.current().released = True
-    guarantee, measures, details = scored
+    session.state.released = True
+    guarantee = found.guarantee
     how = "EXACT, NOT PRIVATE" if guarantee is None else f"with noise, ε = {guarantee.epsilon:g}"
-    title = f"Evaluation on {size:,} {counted} ({how})"
-    data: dict[str, Any] = {
-        "rows" if groups is None else "people": size,
-        **{name.replace(" ", "_"): value for name, value in _numbers(measures).items()},
-        **details,
-        "private": guarantee is not None,
-        "guarantee": guarantee and guarantee.to_dict(),
-    }
-    screen.result(data, Group(*_tables(title, measures, details)))
+    units = "rows" if found.unit == "row" else "people, each with a total weight of 1"
+    title = f"Evaluation on {found.size:,} {units} ({how})"
+    screen.result(found.to_dict(), Group(*_tables(title, found)))
     if guarantee is not None:
         screen.note(
             f"This evaluation is {guarantee.epsilon:g}-differentially private (pure, δ = 0) for "
@@ -184,62 +144,27 @@ def evaluate(
         )
 
 
-def _numbers(values: Mapping[str, float]) -> dict[str, float | None]:
-    return {name: None if np.isnan(value) else value for name, value in values.items()}
-
-
-def _score(
-    estimator: Any,
-    rows: tuple[Any, Any, Any, int],
-    target: Any,
-    budget: Budget | None,
-    ledger: Any,
-    threshold: float | None,
-) -> tuple[Any, dict[str, float], dict[str, Any]]:
-    """Return the guarantee for the measures of a model, if there is one, those, and details."""
-    from discreet.estimators.evaluation import confusion_measures, score_two_classes
-    from discreet.estimators.scoring import score_classifier, score_regressor
-
-    X, y, groups, size = rows
-    if not target.is_classification:
-        bounds = (target.low, target.high)
-        errors = score_regressor(estimator, X, y, bounds, budget, ledger, groups)
-        measures = {
-            "mean absolute error": errors.mean_absolute_error,
-            "root mean squared error": errors.root_mean_squared_error,
-        }
-        return errors.guarantee, measures, {}
-    asked = (estimator, X, estimator.classes_[y], budget, ledger, groups)
-    if len(estimator.classes_) > 2:
-        scores = score_classifier(*asked)
-        details = {"labels": list(scores.labels), "counts": scores.counts.tolist()}
-        return scores.guarantee, confusion_measures(scores), details
-    found = score_two_classes(*asked, size=size, threshold=threshold)
-    details = {
-        "labels": list(found.confusion.labels),
-        "counts": found.confusion.counts.tolist(),
-        "calibration": [asdict(each) for each in found.calibration],
-        "noise": _numbers(found.deviations),
-    }
-    return found.guarantee, found.measures(), details
-
-
-def _tables(title: str, measures: dict[str, float], details: dict[str, Any]) -> Iterator[Table]:
+def _tables(title: str, found: Evaluation) -> Iterator[Table]:
     """Yield tables of the measures, with the noise of each if it is known, and of the details."""
-    rows = [[name, f"{value:{'.4f' if details else '.6g'}}"] for name, value in measures.items()]
-    noise = details.get("noise")
-    for row in rows if noise else ():
-        row.append("–" if noise[row[0]] is None else f"{noise[row[0]]:.4f}")
-    yield table(title, ("measure", "value", "± noise")[: len(rows[0])], rows)
-    if details:
-        labels = list(map(str, details["labels"]))
-        counts = ([f"{count:,.0f}" for count in row] for row in details["counts"])
-        rows = [[label, *row] for label, row in zip(labels, counts, strict=True)]
-        yield table("Confusion matrix", ("true \\ predicted", *labels), rows)
-    if details.get("calibration"):
-        header = ("from", "to", "predicted", "observed", "number")
-        rows = [
-            [*(f"{g[name]:.3f}" for name in ("low", "high", *header[2:4])), f"{g['count']:,.0f}"]
-            for g in details["calibration"]
-        ]
+    digits = ".6g" if found.labels is None else ".4f"
+    rows = [[name, f"{value:{digits}}"] for name, value in found.measures.items()]
+    header = ["measure", "value"]
+    if found.deviations:
+        header.append("± noise")
+        for row in rows:
+            noise = found.deviations[row[0]]
+            row.append("–" if noise != noise else f"{noise:.4f}")  # NaN is no number
+    yield table(title, header, rows)
+    if found.labels is None or found.counts is None:
+        return
+    labels = list(map(str, found.labels))
+    counts = ([f"{count:,.0f}" for count in row] for row in found.counts)
+    rows = [[label, *row] for label, row in zip(labels, counts, strict=True)]
+    yield table("Confusion matrix", ("true \\ predicted", *labels), rows)
+    if found.calibration:
+        rows = []
+        for group in found.calibration:
+            shares = (group.low, group.high, group.predicted, group.observed)
+            rows.append([*(f"{share:.3f}" for share in shares), f"{group.count:,.0f}"])
+        header = ["from", "to", "predicted", "observed", "number"]
         yield table(f"Calibration: probability of {labels[1]}", header, rows)

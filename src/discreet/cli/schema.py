@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import tomllib
-from contextlib import nullcontext
 from enum import StrEnum
 from functools import partial
-from io import TextIOBase
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
 import typer
 from typer import Argument, Option
 
-from discreet.cli import options
-from discreet.cli.exits import Problem
-from discreet.cli.screen import Screen
+from discreet.cli import options, session
+from discreet.cli.exits import CommandError
+from discreet.cli.screen import Screen, name_of
 from discreet.core import Budget, Relation
 from discreet.files import replacing
 
@@ -92,11 +90,10 @@ def draft(
     Example: discreet schema draft visits.csv --target readmitted -o visits.toml
     """
     from discreet import tables
-    from discreet.tables.columns import may_be_unit
     from discreet.tables.source import source
 
     screen = Screen(as_json=as_json)
-    options.check_output(output, force, *files)
+    session.check_output(output, force, *files)
     form: dict[str, Any] = {
         "target": target,
         "unit": unit,
@@ -106,58 +103,75 @@ def draft(
         "names": None if names is None else names.split(","),
         "missing": missing or (),
         "kinds": options.pairs("--kind", kind, "COLUMN=KIND"),
-        "prefixes": options.pairs("--prefix", prefix, "COLUMN=NUMBER"),
+        "prefixes": _prefixes(prefix),
     }
-    for name, text in form["prefixes"].items():
-        if not text.isdecimal():
-            raise Problem(f"--prefix {name}={text}: {text!r} is not a whole number.")
-        form["prefixes"][name] = int(text)
-    spent = None
+    cost = None
     if epsilon is None:
         text = tables.draft(files, names_only=names_only, **form)
     elif names_only:
-        raise Problem("--names-only and --epsilon exclude each other.")
+        raise CommandError("--names-only and --epsilon exclude each other.")
     else:
         form |= {"task": task and task.value, "coverage": coverage}
-        charged = options.find_dataset(ledger, dataset, files, block, purpose)
-        form["ledger"] = options.spending(Budget(epsilon, delta, relation), charged)
-        reading = screen.bar(f"reading {options.name_of(files)}")
-        with options.room_for(output, SCHEMA_BYTES), reading as bar:
+        budget = Budget(epsilon, delta, relation)
+        form["ledger"] = session.find_dataset(ledger, dataset, files, block, purpose, budget)
+        reading = screen.bar(f"reading {name_of(files)}")
+        with session.room_for(output, SCHEMA_BYTES), reading as bar:
             made = tables.draft_private(files, epsilon, delta, relation, progress=bar, **form)
-        text, spent = made.to_toml(), made.spent
+        text = made.to_toml()
+        cost = made.spent
     if unit is None:
-        for name in tomllib.loads(text)["columns"]:
-            if may_be_unit(name):
-                screen.note(
-                    f"If {name!r} is the id of a person, draft again with --unit {name}: people "
-                    "are then protected with all of their rows."
-                )
+        _suggest_unit(screen, text)
     if output is None:
         screen.result({"schema": text}, text)
         return
-    if spent is None:
+    if cost is None:
         _write(text, output)
     else:
-        options.keep(partial(_write, text), output, "the schema")
-    text, cost = f"Schema: {output}.", None
-    if spent is None:
-        text += f" Fill in what it leaves open, then: discreet schema check {output}"
+        session.keep(partial(_write, text), output, "the schema")
+    said = f"Schema: {output}."
+    spent = None
+    if cost is None:
+        said += f" Fill in what it leaves open, then: discreet schema check {output}"
     else:
-        cost = {"epsilon": spent.epsilon, "delta": spent.delta, "relation": spent.relation}
-        text += (
-            f" It cost ε = {spent.epsilon:g}, δ = {spent.delta:g} ({spent.relation}"
+        spent = {"epsilon": cost.epsilon, "delta": cost.delta, "relation": cost.relation}
+        said += (
+            f" It cost ε = {cost.epsilon:g}, δ = {cost.delta:g} ({cost.relation}"
             f"{'' if unit is None else ', for one person with all of their rows'}), which adds "
             "to the cost of every fit on the same rows."
         )
     if names is None and header is not False and not source(files).names:
-        text += "\nThe names of its columns were taken from the first line of the file, as public."
-    screen.result({"schema": str(output), "spent": cost}, text)
+        said += "\nThe names of its columns were taken from the first line of the file, as public."
+    screen.result({"schema": str(output), "spent": spent}, said)
+
+
+def _prefixes(given: list[str] | None) -> dict[str, int]:
+    """Return the number of first letters by which each column of codes is grouped."""
+    found = {}
+    for name, text in options.pairs("--prefix", given, "COLUMN=NUMBER").items():
+        if not text.isdecimal():
+            raise CommandError(f"--prefix {name}={text}: {text!r} is not a whole number.")
+        found[name] = int(text)
+    return found
+
+
+def _suggest_unit(screen: Screen, text: str) -> None:
+    """Name the columns of a drafted schema that may be ids of people."""
+    from discreet.tables.columns import may_be_unit
+
+    for name in filter(may_be_unit, tomllib.loads(text)["columns"]):
+        screen.note(
+            f"If {name!r} is the id of a person, draft again with --unit {name}: people are then "
+            "protected with all of their rows."
+        )
 
 
 def _write(text: str, place: Path | TextIO) -> None:
     """Write a schema to a file, or to an open stream."""
-    with nullcontext(place) if isinstance(place, TextIOBase) else replacing(place) as stream:
-        stream.write(text)
+    if isinstance(place, Path):
+        with replacing(place) as stream:
+            stream.write(text)
+    else:
+        place.write(text)
 
 
 @app.command()

@@ -16,19 +16,18 @@ from rich.panel import Panel
 from rich.progress import Progress, TimeElapsedColumn
 from rich.table import Table
 
+from discreet.cli import session
 from discreet.files import replacing
 
 _LOG = logging.getLogger("discreet.command")
-_quiet = False
+
+Bar: TypeAlias = Callable[..., None]
+"""Shows that this share of the work is done; a second argument names the next work."""
 
 
-def be_quiet(quiet: bool) -> None:
-    """Show no remarks and progress bars, or show them again; warnings and errors are shown."""
-    global _quiet
-    _quiet = quiet
-
-
-Bar: TypeAlias = Callable[[float], None]  # shows that this share of the work is done
+def name_of(files: Sequence[str]) -> str:
+    """Return the name of a table's files in a progress bar."""
+    return Path(files[0]).name if len(files) == 1 else f"{len(files)} files"
 
 
 def table(
@@ -53,14 +52,26 @@ class Screen:
         self.people = Console(file=sys.stderr, highlight=False)
         self._wrap = self.people.is_terminal  # a log file is searched line by line
 
-    def result(self, data: Any, shown: Any) -> None:
-        """Write a result: ``data`` as JSON for machines, else ``shown`` (text or a Rich object)."""
-        if self.as_json:
-            sys.stdout.write(json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False) + "\n")
-        elif isinstance(shown, str):
-            sys.stdout.write(shown if shown.endswith("\n") else shown + "\n")
-        else:
-            self.out.print(shown)
+    def result(self, data: Any, shown: Any, *, done: str = "") -> None:
+        """Write a result: ``data`` as JSON for machines, else ``shown`` (text or a Rich object).
+
+        If it stands for something that is ``done`` in any case, such as "The model was written", a
+        failure of standard output is a remark and not an error, which would suggest otherwise.
+        """
+        try:
+            if self.as_json:
+                text = json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False)
+                sys.stdout.write(f"{text}\n")
+            elif isinstance(shown, str):
+                sys.stdout.write(shown if shown.endswith("\n") else f"{shown}\n")
+            else:
+                self.out.print(shown)
+            if done:
+                sys.stdout.flush()
+        except OSError as error:
+            if not done or isinstance(error, BrokenPipeError):
+                raise
+            self.note(f"{done}, but standard output failed: {error.strerror}.")
 
     def save(self, path: Path, text: str, key: str, name: str) -> None:
         """Write a file as a whole, and report it by a key for machines and a name for people."""
@@ -74,7 +85,7 @@ class Screen:
     def note(self, text: str) -> None:
         """Write a remark for a person."""
         _LOG.info("%s", text)
-        if not self.as_json and not _quiet:
+        if not self.as_json and not session.state.quiet:
             self.people.print(escape(text), soft_wrap=not self._wrap)
 
     def warn(self, title: str, text: str, times: int = 1) -> None:
@@ -103,17 +114,6 @@ class Screen:
         else:
             self.people.print(f"[bold red]Error:[/] {escape(text)}", soft_wrap=not self._wrap)
 
-    @contextmanager
-    def printing_may_fail(self, instead: str) -> Iterator[None]:
-        """Write a remark on standard error if standard output cannot be written to."""
-        try:
-            yield
-            sys.stdout.flush()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            self.note(f"{instead}, but standard output failed: {error.strerror}.")
-
     def usage(self, error: Any) -> None:
         """Write what is wrong with the command line."""
         _LOG.error("Exit code 2: wrong usage.")
@@ -126,14 +126,20 @@ class Screen:
     def bar(self, what: str) -> Iterator[Bar]:
         """Show a progress bar while the block runs, if a person is watching."""
         columns = (*Progress.get_default_columns()[:-1], TimeElapsedColumn())
-        hidden = self.as_json or _quiet or not self.people.is_terminal
-        with Progress(*columns, console=self.people, disable=hidden, transient=True) as bars:
+        unseen = self.as_json or session.state.quiet or not self.people.is_terminal
+        with Progress(*columns, console=self.people, disable=unseen, transient=True) as bars:
             task = bars.add_task(what, total=1.0)
-            yield lambda share: bars.update(task, completed=share)
+
+            def show(share: float, now: str = what) -> None:
+                if now != bars.tasks[0].description:
+                    bars.reset(task, description=now)
+                bars.update(task, completed=share)
+
+            yield show
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
         """Show what takes a while, if a person is watching."""
-        hidden = self.as_json or _quiet or not self.people.is_terminal
-        with nullcontext() if hidden else self.people.status(escape(what)):
+        unseen = self.as_json or session.state.quiet or not self.people.is_terminal
+        with nullcontext() if unseen else self.people.status(escape(what)):
             yield

@@ -164,7 +164,8 @@ def laid_out(block: Block) -> Block:
     they are copied once.
     """
     table: Any = block.X
-    if not sp.issparse(table):
+    sparse: bool = sp.issparse(table)
+    if not sparse:
         table = np.require(table, requirements=("C", "A"))
     elif not all(part.flags.aligned for part in (table.data, table.indices, table.indptr)):
         table = table.copy()

@@ -12,15 +12,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-import numpy as np
-
 from discreet.engines.blocks import Answer, Held, Marks, Part, Task, count_rows, lost
 from discreet.engines.table import Opened, UnitsOfBlock, check_schema, opened
 from discreet.rows.partitions import Block
+from discreet.tables.alignment import IdCodes, encoded
 from discreet.tables.encoder import Encoder
-from discreet.tables.records import IdCodes
 from discreet.tables.schema import Schema
-from discreet.tables.storage import GrowingArray, GrowingRows
+from discreet.tables.storage import GrowingRows, GrowingTable
 
 ADVICE = " Workers need discreet installed for their Python, which PYSPARK_PYTHON names."
 
@@ -117,12 +115,12 @@ def _blocks(
     from pyspark import TaskContext
 
     first = TaskContext.get().partitionId() << 32
-    waiting: list[dict[str, Any]] = []
+    waiting: list[Any] = []
     count = number = 0
     for batch in batches:
         for start in range(0, batch.num_rows, height):
             part = batch.slice(start, height)
-            waiting.append(dict(zip(part.schema.names, part.columns, strict=True)))
+            waiting.append(part)
             count += part.num_rows
             if count >= height:
                 yield _cell(_block(first + number, key, encoder, labels, waiting))
@@ -131,27 +129,19 @@ def _blocks(
         yield _cell(_block(first + number, key, encoder, labels, waiting))
 
 
-def _block(
-    id: int, key: bytes, encoder: Encoder, labels: bool, batches: list[dict[str, Any]]
-) -> Held:
+def _block(id: int, key: bytes, encoder: Encoder, labels: bool, batches: list[Any]) -> Held:
     def make() -> Block:
         schema = encoder.schema
-        assert schema.target is not None  # checked by `open`
         rows = GrowingRows(schema.width, sparse=encoder.sparse, dtype=encoder.dtype)
-        targets = GrowingArray(encoder.target_dtype(labels))
-        texts = np.array(schema.target.labels)
         ids = None if schema.unit is None else IdCodes(schema.unit, schema.file.missing)
-        codes = GrowingArray(np.int32)
+        target = encoder.target_dtype(labels)
+        table = GrowingTable(rows, schema.groups, target, grouped=ids is not None)
         for batch in batches:
-            y = encoder.encode_target(batch.pop(schema.target.column))
-            if ids is not None:
-                codes.append(ids.codes(batch.pop(ids.column)))
-            targets.append(texts[y] if labels and schema.target.is_classification else y)
-            rows.append(encoder.encode(batch))
-        units = (
-            None if ids is None else UnitsOfBlock.named(codes.finish(), ids.kind, ids.values, key)
-        )
-        return Block(id, rows.finish(), targets.finish(), units=units)
+            made = encoded(batch, encoder, target=True, labels=labels, ids=ids)
+            table.append(made.X, made.y, made.groups)
+        X, y, codes = table.finish()
+        units = None if ids is None else UnitsOfBlock.named(codes, ids.kind, ids.values, key)
+        return Block(id, X, y, units=units)
 
     return Held.read(id, key, make)
 

@@ -34,13 +34,15 @@ def columns(model: Any) -> NDArray[np.intp]:
     kept = np.arange(width) if expansion is None else expansion.kept(width)
     if model.inference or not weights.any():
         return kept[:0]
-    return kept[~weights.any(axis=0)[: kept.size]]
+    without = ~np.asarray(weights.any(axis=0))[: kept.size]
+    return kept[without]
 
 
 def count(model: Any, X: Any) -> int:
     """Return the number of cells of X, other than 0, that do not move a prediction."""
-    cells = X[:, columns(model)]
-    return int(cells.count_nonzero() if sp.issparse(cells) else np.count_nonzero(cells))
+    cells: Any = X[:, columns(model)]
+    sparse: bool = sp.issparse(cells)
+    return int(cells.count_nonzero() if sparse else np.count_nonzero(cells))
 
 
 def text(model: Any, number: int, names: Sequence[str] | None = None) -> str:

@@ -22,10 +22,11 @@ from discreet import engines
 from discreet.core import Budget
 from discreet.errors import NotSupported, PrivacyLeakWarning
 from discreet.estimators import effects
-from discreet.estimators.base import PrivateLinearModel
+from discreet.estimators.base import PrivateLinearModel, by_blocks
+from discreet.estimators.engine import Fitted
 from discreet.estimators.familiar import familiar
-from discreet.estimators.inputs import Rule, by_blocks
-from discreet.estimators.people import ClassWeights, People, check_class_weight
+from discreet.estimators.method import Settings, settle
+from discreet.estimators.units import ClassWeights, PrivacyUnits, Rule, check_class_weight
 from discreet.inference import Intervals
 from discreet.objectives import L2, LOSSES, Logistic, Loss, MulticlassHinge, Problem, Softmax
 from discreet.preparation import Scale, Step
@@ -33,23 +34,30 @@ from discreet.solvers import Solution
 from discreet.statement import LABELS_TAKEN
 from discreet.validate import FloatArray, check_fields, number
 
-BEND, LARGEST_BEND = 0.25, 500.0
-"""Growth of scores beyond the reach of a link per factor e of their distance from it, and the
-largest power of e that its inverse takes."""
+BEND = 0.25
+"""Growth of scores beyond the reach of a link, per factor e of their distance from it."""
 
-USUAL_REACH = (1.0, 1.5, 4.0)
-"""Least reach of a link, and its reach over the size of a usual row's score: of two classes, and of
-several, the largest of whose scores counts."""
+LARGEST_BEND = 500.0
+"""Largest power of e that the inverse of a link takes."""
+
+LEAST_REACH = 1.0
+"""Least reach of a link."""
+
+REACH = 1.5
+"""Reach of a link over the size of a typical row's score, for two classes."""
+
+REACH_OF_CLASSES = 4.0
+"""The same for more classes, over the size of the largest score."""
 
 _BLOCK = 2**16
-"""Labels that are looked up at a time."""
+"""Number of labels that are searched for at a time."""
 
 _ORDERS = {"b": "number", "i": "number", "u": "number", "f": "number", "U": "text"}
 """Order of labels by the kind of their type, where it is known."""
 
 
 @dataclass(eq=False, repr=False)
-class LinearClassifier(ClassifierMixin, PrivateLinearModel):
+class LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     """Base class of classifiers: one linear score for two classes, else one per class."""
 
     _: KW_ONLY
@@ -74,60 +82,73 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
             Labels. The set of labels is public: pass it as ``classes``.
         groups : sequence of ids, optional
             Whose row each row is: any hashable values of one kind, none missing. The guarantee is
-            then for one person with all of their rows, and each person counts once.
+            then for one person with all of their rows, who has a total weight of 1.
         sample_weight : array of shape (n_samples,), optional
-            Public numbers of at least 0: what each row counts, relative to the largest.
+            Public numbers of at least 0: the weight of each row, relative to the largest.
 
         Returns
         -------
         self
         """
-        settings = self._settings()
-        classes = self._declared_classes()
-        if classes is None and engines.is_lazy(X):
+        settings = settle(self)
+        declared = self._declared_classes()
+        if declared is None and engines.is_lazy(X):
             raise ValueError(
                 "Labels of rows on workers are not collected; list all of them in classes, for "
                 "example classes=[0, 1]."
             )
-        X, y = self._read(X, y, settings, numbers=False, groups=groups)
-        people = People.of(X, groups, sample_weight, self.rows_per_unit)
-        if y is None:
-            X, codes = X.with_targets(partial(label_codes, declared=classes)), None
-        elif classes is None:
-            classes, codes = self._labels_of(y)
+        X, target = self._read(X, y, settings, numbers=False, groups=groups)
+        units = PrivacyUnits.of(X, groups, sample_weight, self.rows_per_unit)
+        codes: NDArray[Any] | None = None
+        if declared is None:
+            assert target is not None  # refused above for rows on workers
+            classes, codes = self._labels_of(target)
+        elif target is None:
+            classes = declared
+            X = X.with_targets(partial(label_codes, declared=declared))
         else:
-            codes = label_codes(y, classes)
-        if people.size < len(classes):
+            classes = declared
+            codes = label_codes(target, declared)
+        if units.size < len(classes):
             raise ValueError(
-                f"there are {len(classes)} classes, but only {people.size} {people.plural}; a "
+                f"there are {len(classes)} classes, but only {units.size} {units.plural}; a "
                 "classifier needs at least one for each class."
             )
-        by_class = None
-        if self.class_weight is not None:
-            if codes is None:
-                raise NotSupported(
-                    "class_weight is for tables of this process, and these rows are on workers."
-                )
-            by_class = ClassWeights.of(self.class_weight, classes, codes)
-        two, auto = len(classes) == 2, settings.method is None
-        joint = None if two or self.inference else _joint(settings.loss, len(classes), auto=auto)
-        if joint is not None and auto:  # every solver of the rule takes several outputs
-            settings = replace(settings, loss=joint)
-        method = self._method(settings, X, people, by_class, 1 if two else len(classes))
-        multinomial = joint is not None and method.solver.takes_outputs
-        if joint is not None and multinomial:
-            settings = replace(settings, loss=joint)
-            rules: list[Rule] = [partial(np.asarray, dtype=np.float64)]
-        else:  # one class against the others
-            ones = [1] if two else range(len(classes))
-            rules = [partial(_one_of, code=one) for one in ones]
+        weights = None if self.class_weight is None else self._class_weights(classes, codes)
+        settings, rules = self._models(settings, len(classes))
         public = (LABELS_TAKEN if self.classes is None else "the class labels",)
-        weights = self._fit_models(settings, method, X, codes, rules, public, people, by_class)
-        if multinomial:
-            weights = weights.reshape(len(classes), -1)
-        self.coef_, self.intercept_ = self._set_weights(weights)
-        self.classes_, self.multinomial_ = classes, multinomial
+        inputs = self._inputs(X, codes, rules, units=units, by_class=weights, public=public)
+        self._keep_link(self._fit_models(settings, inputs))
+        self.classes_ = classes
+        self.multinomial_ = settings.loss.n_outputs > 1
         return self
+
+    def _class_weights(self, classes: NDArray[Any], codes: NDArray[Any] | None) -> ClassWeights:
+        """Return the weights of the classes, for tables of this process."""
+        if codes is None:
+            raise NotSupported(
+                "class_weight is for tables of this process, and these rows are on workers."
+            )
+        return ClassWeights.of(self.class_weight, classes, codes)
+
+    def _models(self, settings: Settings, n_classes: int) -> tuple[Settings, list[Rule]]:
+        """Return the targets of each model, and settings with the loss of one model for all.
+
+        There is one model of all classes if the loss and the solver have one, else one for each
+        class against the others.
+        """
+        two = n_classes == 2
+        method = settings.method
+        joint = None
+        if not (two or self.inference):
+            joint = _joint(settings.loss, n_classes, auto=method is None)
+        # every solver of the rule takes several outputs
+        if joint is not None and (method is None or method.solver.takes_outputs):
+            return replace(settings, loss=joint), [partial(np.asarray, dtype=np.float64)]
+        return settings, [partial(_one_of, code=one) for one in ([1] if two else range(n_classes))]
+
+    def _keep_link(self, fitted: Fitted) -> None:
+        """Keep the map from scores to probabilities, in models that have one."""
 
     @by_blocks
     def decision_function(self, X: Any) -> FloatArray:
@@ -162,7 +183,8 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         if isinstance(self.class_weight, Mapping):
             names = dict(zip(self.classes_.tolist(), labels, strict=True))
             self.class_weight = {names[old]: w for old, w in self.class_weight.items()}
-        self.classes, self.classes_ = list(labels), new
+        self.classes = list(labels)
+        self.classes_ = new
         return self
 
     @staticmethod
@@ -170,7 +192,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         """Return the index of the predicted class for scores of shape (n_rows, n_models)."""
         if scores.shape[1] == 1:
             return (scores[:, 0] > 0).astype(np.intp)
-        return scores.argmax(axis=1)
+        return np.asarray(scores.argmax(axis=1))
 
     def _objective(self) -> tuple[Budget, Loss, L2]:
         self._declared_classes()
@@ -190,7 +212,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
 
     @staticmethod
     def _labels_of(y: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the labels in y, which count as public, and each row's index among them."""
+        """Return the labels in y, which are treated as public, and each row's index among them."""
         check_classification_targets(y)
         found, codes = np.unique(y, return_inverse=True)
         warnings.warn(
@@ -207,7 +229,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):
         return found, codes
 
     def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's tags: on its checks' few dozen rows privacy leaves little score."""
+        """Return scikit-learn's tags: on the small tables of its checks, privacy leaves little."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.classifier_tags.poor_score = True
@@ -233,7 +255,7 @@ def label_codes(y: NDArray[Any], declared: NDArray[Any]) -> NDArray[Any]:
     """
     by_size = np.argsort(declared)
     if not np.array_equal(by_size, np.arange(len(declared))):  # classes in an order of their own
-        return by_size[label_codes(y, declared[by_size])]
+        return np.asarray(by_size[label_codes(y, declared[by_size])])
     order = _ORDERS.get(y.dtype.kind)
     if order is not None and order == _ORDERS.get(declared.dtype.kind):
         codes = np.empty(len(y), dtype=np.min_scalar_type(len(declared)))
@@ -244,7 +266,8 @@ def label_codes(y: NDArray[Any], declared: NDArray[Any]) -> NDArray[Any]:
             known &= bool((declared[found] == labels).all())
             codes[start : start + _BLOCK] = found
     else:  # objects, or text and numbers: np.unique decides on order and equality
-        known, codes = False, np.empty(0)
+        known = False
+        codes = np.empty(0)
         with contextlib.suppress(TypeError):  # labels of types that have no order
             found, inverse = np.unique(y, return_inverse=True)
             known = bool(np.isin(found, declared).all())
@@ -267,11 +290,12 @@ class Link:
         p = min(σ, c) / (min(σ, c) + min(1 − σ, c)),
 
     not σ: clipping makes scores too extreme. So does noise of variance v in a score; averaged over
-    it, a score counts m/√(1 + πv/8) (MacKay 1992). Scores beyond ``reach`` r are those of rows far
-    longer than usual, and count r + ln(1 + 4(|m| − r))/4 instead of |m|. All of it is computed from
-    the released model and public numbers: post-processing. The reasons are in docs/auto.md.
+    it, a score m becomes m/√(1 + πv/8) (MacKay 1992). Scores beyond ``reach`` r are those of rows
+    much longer than typical ones, and become r + ln(1 + 4(|m| − r))/4 instead of |m|. All of it is
+    computed from the released model and public numbers: post-processing. The reasons are in
+    docs/auto.md.
 
-    ``slope`` is c for a row of typical norm (below 1/2 it counts as 1/2, so that p grows with m
+    ``slope`` is c for a row of typical norm (below 1/2 it is taken as 1/2, so that p grows with m
     everywhere), ``noise`` is v for such a row.
     """
 
@@ -295,13 +319,15 @@ class Link:
         norms = [step.norm for step in steps if isinstance(step, Scale)]
         if not norms:
             return cls()
-        norm, reach = math.hypot(norms[-1], 1.0), None
+        norm = math.hypot(norms[-1], 1.0)
+        reach = None
         if problem is not None:
             weights = solution.weights.reshape(problem.loss.n_outputs, -1)
             slopes, constants = np.split(weights, [problem.n_features], axis=1)
-            usual = norms[-1] * np.linalg.norm(slopes, axis=1) / problem.n_features**0.5
-            usual += np.abs(constants).sum(axis=1)
-            reach = max(USUAL_REACH[0], USUAL_REACH[1 + (usual.size > 1)] * float(usual.max()))
+            typical = norms[-1] * np.linalg.norm(slopes, axis=1) / problem.n_features**0.5
+            typical += np.abs(constants).sum(axis=1)
+            factor = REACH if typical.size == 1 else REACH_OF_CLASSES
+            reach = max(LEAST_REACH, factor * float(typical.max()))
         clip = norm if solution.clip is None else min(solution.clip, norm)
         clipped = math.sqrt(solution.kept) * (1 - clip / norm)  # the start was not clipped
         return cls(1 - clipped, ((solution.deviation or 0.0) * norm) ** 2, reach)
@@ -311,14 +337,15 @@ class Link:
         shrunk = np.copysign(self._bent(np.abs(scores)), scores)
         shrunk /= math.sqrt(1 + math.pi * self.noise / 8)
         most = max(self.slope, 0.5)
-        second, first = np.minimum(expit(shrunk), most), np.minimum(expit(-shrunk), most)
-        return second / (second + first)
+        second = np.minimum(expit(shrunk), most)
+        first = np.minimum(expit(-shrunk), most)
+        return np.asarray(second / (second + first))
 
     def several(self, scores: FloatArray) -> FloatArray:
-        """Return the softmax of the scores of several classes, those of long rows bent alike."""
+        """Return the softmax of the scores of several classes; those of a long row share a bend."""
         scores = scores - scores.mean(axis=1, keepdims=True)
         largest = np.maximum(np.abs(scores).max(axis=1, keepdims=True), 1e-300)
-        return softmax(scores * (self._bent(largest) / largest), axis=1)
+        return np.asarray(softmax(scores * (self._bent(largest) / largest), axis=1))
 
     def _bent(self, sizes: FloatArray) -> FloatArray:
         """Return the sizes that scores of these sizes count with."""
@@ -329,7 +356,8 @@ class Link:
 
     def score(self, probability: float) -> float:
         """Return the score at which the second class has this probability, between 0 and 1."""
-        most, less = max(self.slope, 0.5), min(probability, 1.0 - probability)
+        most = max(self.slope, 0.5)
+        less = min(probability, 1.0 - probability)
         tail = most * less / (1.0 - less) if less < 1.0 - most else less
         distance = -math.sqrt(1 + math.pi * self.noise / 8) * float(logit(tail))
         if self.reach is not None and distance > self.reach:
@@ -369,7 +397,7 @@ class LogisticRegression(LinearClassifier):
         rest. ``solver="auto"`` adds its own.
     rows_per_unit : int, optional
         For people with several rows (``groups`` of `fit`, which then must be given): the number of
-        rows k from which a person counts fully. By default 1: each person counts once.
+        rows k from which a person has a total weight of 1. By default 1.
     features : {"auto", "linear", "additive", "kernel"}, default="auto"
         Columns that the model is linear in: those of X; B-splines of each numeric column, which
         make it additive; or random Fourier features of the numeric columns. ``"auto"`` is additive
@@ -387,7 +415,7 @@ class LogisticRegression(LinearClassifier):
         The set of labels (public). Taken from y, with a warning, if not given.
     class_weight : dict or "balanced", optional
         What rows of each class count: public numbers (1 for labels that are not in it), or such
-        that all classes count the same, by a noisy class balance that the budget pays for.
+        that all classes have the same weight, by a noisy class balance that the budget pays for.
     random_state : int or RandomState, optional
         For tests only: fixes the noise, so the fit is not private.
     ledger : Dataset, optional
@@ -456,16 +484,15 @@ class LogisticRegression(LinearClassifier):
     def _loss(self) -> Loss:
         return Logistic()
 
-    def _note(self, solution: Solution, steps: tuple[Step, ...], problem: Problem) -> None:
-        """Keep the map from scores to probabilities."""
-        self.link_ = Link.of(solution, steps, problem)
+    def _keep_link(self, fitted: Fitted) -> None:
+        self.link_ = Link.of(fitted.solution, fitted.steps, fitted.problem)
 
     @by_blocks
     def predict_proba(self, X: Any) -> FloatArray:
         """Return probabilities of shape (n_samples, n_classes).
 
         They are functions of `decision_function` alone, by ``link_`` (`Link`). With several classes
-        and one model: its softmax, with less weight on scores of rows far longer than usual.
+        and one model: its softmax, with less weight on scores of rows longer than typical ones.
         One-vs-rest: sigmoids, divided by their sum. With two classes: a sigmoid that is corrected
         for clipping and noise, too, if the solver states both.
         """
@@ -478,7 +505,7 @@ class LogisticRegression(LinearClassifier):
         sums = positive.sum(axis=1, keepdims=True)
         # Where all scores are so low that they round to 0, classes are equally likely.
         even = np.full_like(positive, 1 / positive.shape[1])
-        return np.divide(positive, sums, out=even, where=sums > 0)
+        return np.asarray(np.divide(positive, sums, out=even, where=sums > 0))
 
     def predict_interval(self, X: Any, level: float = 0.95) -> Intervals:
         """Return intervals for the probability of the second of two classes at the rows of X.

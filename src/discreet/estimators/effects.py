@@ -116,7 +116,8 @@ def _of_curve(
     column = splines.columns[j]
     at = np.linspace(splines.low[j], splines.high[j], POINTS)
     basis = np.zeros((POINTS, model.features_.width(int(model.n_features_in_))))
-    alone = Splines([0], [at[0]], [at[-1]], [splines.pieces[j]], [splines.degrees[j]])
+    low, high = at[:1], at[-1:]
+    alone = Splines((0,), low, high, (splines.pieces[j],), (splines.degrees[j],))
     alone.fill(at[:, None], first, basis)
     return _effect(model, columns[column], _raw(model, column, at), basis)
 
@@ -135,7 +136,8 @@ def _of_group(
         basis = np.zeros((len(members), wide))
         basis[range(len(members)), [feature for feature, _ in members]] = 1.0
         if len(members) == 1:
-            categories, basis = ("(given)", *categories), np.vstack([np.zeros(wide), basis])
+            categories = ("(given)", *categories)
+            basis = np.vstack([np.zeros(wide), basis])
         return _effect(model, name, categories, basis)
     feature, column = members[0]
     at = np.linspace(0.0, 1.0, POINTS)
@@ -150,7 +152,7 @@ def _raw(model: PrivateLinearModel, column: int, values: FloatArray) -> FloatArr
     if bounds is None or column not in bounds.columns:
         return values
     j = bounds.columns.index(column)
-    return bounds.low[j] + values * (bounds.high[j] - bounds.low[j])
+    return np.asarray(bounds.low[j] + values * (bounds.high[j] - bounds.low[j]))
 
 
 def released_means(model: PrivateLinearModel) -> FloatArray | None:
@@ -400,7 +402,8 @@ def selected(model: Any, rule: str, level: float) -> Any:
         raise NotSupported(f"there are no standard errors to select by: {models[0].reason}.")
     values = np.column_stack([np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)])
     size = values.shape[1] if model.fit_intercept else values.shape[1] - 1
-    copied, found = copy.copy(model), []
+    copied = copy.copy(model)
+    found = []
     for row, covariance in zip(values, model.covariances_, strict=True):
         settings: Any = {"intercept": model.fit_intercept}
         row[:size], left = choose_coefficients(row[:size], covariance, rule, level, **settings)
@@ -409,11 +412,13 @@ def selected(model: Any, rule: str, level: float) -> Any:
     copied.intercept_ = values[:, -1] if np.ndim(model.intercept_) else float(values[0, -1])
     old = np.column_stack([model.prepared_coef_, model.prepared_intercept_])
     carried = unclipped_map(model.preparation_, old.shape[1] - 1).adjoint(np.eye(old.shape[1]))
-    whole, levels = old @ carried, old.shape[1] - values.shape[1]
+    whole = old @ carried
+    levels = old.shape[1] - values.shape[1]
     of_levels = range(first_level(model), first_level(model) + levels)
     whole[:, np.delete(np.arange(whole.shape[1]), of_levels)] = values
     prepared = np.linalg.solve(carried.T, whole.T).T
-    copied.prepared_coef_, copied.prepared_intercept_ = prepared[:, :-1], prepared[:, -1]
+    copied.prepared_coef_ = prepared[:, :-1]
+    copied.prepared_intercept_ = prepared[:, -1]
     if levels:
         copied.levels_ = model.levels_ + (copied.intercept_ - model.intercept_)
     copied.covariances_ = tuple(found)
@@ -425,8 +430,9 @@ def intervals(model: Any, X: Any, scores: FloatArray, level: float, residual: fl
     reason = _models(model)[0].reason
     if not model.covariances_ or np.asarray(model.covariances_[0].refused).all():
         raise NotSupported(f"predictions of this model have no intervals: {reason}.")
-    rows = model.features_.transform(X)
-    rows = rows.toarray() if sp.issparse(rows) else np.asarray(rows, dtype=np.float64)
+    made: Any = model.features_.transform(X)
+    sparse: bool = sp.issparse(made)
+    rows = made.toarray() if sparse else np.asarray(made, dtype=np.float64)
     if model.fit_intercept:
         rows = np.column_stack([rows, np.ones(len(rows))])
     return score_intervals(model.covariances_[0], rows, scores, level, residual)

@@ -204,7 +204,8 @@ def calibration_groups(
             continue
         own = slice(start, stop)
         weights = np.maximum(total[own], 0.0)
-        size, hits = float(total[own].sum()), float(counts[1, own].sum())
+        size = float(total[own].sum())
+        hits = float(counts[1, own].sum())
         if size > 0 and weights.sum() > 0:
             mean = float(np.average(probability[own], weights=weights))
             share = min(max(hits / size, 0.0), 1.0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import multiprocessing
 import sys
 import threading
 import warnings
@@ -19,6 +20,7 @@ from typing import Any, Final, TypeVar
 from sklearn import get_config
 from sklearn.pipeline import Pipeline
 
+from discreet.accounting.budget import Budget
 from discreet.card.leaks import leaky_steps, steps_of
 from discreet.errors import PrivacyError, PrivacyLeakWarning
 from discreet.statement import learned_outside
@@ -32,8 +34,11 @@ another one. Copies and clones keep the object."""
 _POINTED_OUT = threading.Event()
 """Set once a fit with the default ε has warned in this process."""
 
-_FRAMES, _SEARCHES = 200, "sklearn.model_selection."
-"""Callers that are looked at for a pipeline, and the modules of searches."""
+_FRAMES = 200
+"""Number of callers among which a pipeline or a search is searched for."""
+
+_SEARCHES = "sklearn.model_selection."
+"""Modules of searches."""
 
 _ALPHA = (
     "use alpha, the strength of the L2 penalty on the mean loss of prepared rows. scikit-learn's C "
@@ -176,17 +181,49 @@ def familiar(kind: Estimator) -> Estimator:
     return kind
 
 
-def warn_of_unchosen() -> None:
-    """Warn, once per process, that ε is the default and not a choice."""
-    if _POINTED_OUT.is_set():
-        return
-    _POINTED_OUT.set()
-    warnings.warn(
-        f"epsilon was not given, so the fit has the default budget ε = {UNCHOSEN:g}. How much "
-        "privacy the rows need is a decision: pass epsilon, for example epsilon=1.0.",
-        UserWarning,
-        stacklevel=5,
-    )
+def warn(text: str, category: type[Warning] = UserWarning) -> None:
+    """Warn at the first caller outside this package."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 2
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("discreet."):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(text, category, stacklevel=level)
+
+
+def warn_of_fit(kind: type, budget: Budget, units: Any, process: Any) -> tuple[str, ...]:
+    """Warn about settings under which the guarantee says less than it seems to.
+
+    ``units`` and ``process`` are the `PrivacyUnits` and the `Process` of a fit by an estimator of
+    this ``kind``. Returns what a guarantee has to say about steps of a pipeline that it does not
+    cover.
+    """
+    if not process.chosen and not _POINTED_OUT.is_set():
+        _POINTED_OUT.set()
+        warn(
+            f"epsilon was not given, so the fit has the default budget ε = {UNCHOSEN:g}. How much "
+            "privacy the rows need is a decision: pass epsilon, for example epsilon=1.0."
+        )
+    outside = warn_of_callers(kind, grouped=units.unit != "row")
+    if budget.delta * units.size >= 1:
+        whole = "a whole row" if units.unit == "row" else "all rows of a person"
+        warn(
+            f"delta={budget.delta:g} is at least 1/n = {1 / units.size:g}: a mechanism could "
+            f"publish {whole} and keep such a promise. Use a delta well below 1/n."
+        )
+    if process.ledger is None and multiprocessing.parent_process() is not None:
+        warn(
+            "This fit runs in a worker process, and no ledger counts it. The fits of a search "
+            "add up: pass ledger=Ledger('visits.sqlite').open('visits').",
+            PrivacyLeakWarning,
+        )
+    if process.random_state is not None:
+        warn(
+            "random_state fixes the noise, so this fit protects nobody: test mode, not "
+            "private. Leave random_state=None for real data.",
+            PrivacyLeakWarning,
+        )
+    return outside
 
 
 def warn_of_callers(kind: type, *, grouped: bool) -> tuple[str, ...]:
@@ -194,9 +231,9 @@ def warn_of_callers(kind: type, *, grouped: bool) -> tuple[str, ...]:
 
     A pipeline does not tell its last step about the others. A search of scikit-learn gives groups
     to its splitter alone, unless metadata routing is enabled: a fit that is not ``grouped`` then
-    protects single rows. So callers are looked at. Returns what a guarantee has to say: the steps
-    that it does not cover. A schema that names units is refused if the fit, of an estimator of this
-    ``kind``, has no groups.
+    protects single rows. So the callers are inspected. Returns what a guarantee has to say: the
+    steps that it does not cover. A schema that names units is refused if the fit, of an estimator
+    of this ``kind``, has no groups.
     """
     frame: FrameType | None = sys._getframe(1)
     before_last: Any = None  # the pipeline that is at a step before its last
@@ -205,7 +242,8 @@ def warn_of_callers(kind: type, *, grouped: bool) -> tuple[str, ...]:
     for _ in range(_FRAMES):
         if frame is None:
             break
-        names, name = frame.f_locals, frame.f_code.co_name
+        names = frame.f_locals
+        name = frame.f_code.co_name
         owner = names.get("self")
         if isinstance(owner, Pipeline) and name == "_fit":
             before_last = owner
@@ -219,17 +257,16 @@ def warn_of_callers(kind: type, *, grouped: bool) -> tuple[str, ...]:
             lost |= names.get("groups") is not None or split.get("groups") is not None
         frame = frame.f_back
     if lost and not grouped:
-        warnings.warn(_LOST_GROUPS, PrivacyLeakWarning, stacklevel=5)
+        warn(_LOST_GROUPS, PrivacyLeakWarning)
     kinds = dict.fromkeys(type(step) for step in steps)
     for leaky in kinds:
         where = leaky.__module__
         instead = next((text for key, text in _INSTEAD.items() if where.startswith(key)), None)
-        warnings.warn(
+        warn(
             f"{leaky.__name__} in this pipeline was fitted to the exact rows, outside the budget: "
             "the guarantee does not cover what it learned, and predictions show it. Instead: "
             f"{instead or _OTHERWISE}.",
             PrivacyLeakWarning,
-            stacklevel=5,
         )
     return tuple(learned_outside(leaky.__name__) for leaky in kinds)
 
@@ -244,7 +281,8 @@ def _refuse_units(pipeline: Pipeline, kind: type) -> None:
         if unit is None:
             continue
         name = next((name for name, each in pipeline.steps if type(each) is kind), None)
-        keyword, routing = f"{name}__groups", ""
+        keyword = f"{name}__groups"
+        routing = ""
         if get_config().get("enable_metadata_routing"):
             keyword = "groups"
         elif name is None:

@@ -16,7 +16,7 @@ import numpy as np
 from discreet.core import Budget
 from discreet.preparation.features import DEGREES, Expansion, Fourier, Splines
 from discreet.preparation.steps import Bounds, Step
-from discreet.validate import choice, display, number
+from discreet.validate import FloatArray, choice, display, number
 
 KINDS = ("auto", "linear", "additive", "kernel")
 """Values of ``features``."""
@@ -38,8 +38,13 @@ BOUNDS_SHARE = 0.1
 """Share of the budget for bounds of columns without public ones."""
 
 SIGNAL_PER_COSINE = 20.0
+"""n·μ/k per Fourier feature."""
+
 COSINES = (20, 500)
-"""n·μ/k per Fourier feature, and their smallest and largest number."""
+"""Smallest and largest number of Fourier features."""
+
+WIDTH_OF_KERNEL = 6.0
+"""γ of the kernel times the number of columns, which are brought to [0, 1]."""
 
 SEED = 20070912
 """Public seed of the frequencies."""
@@ -56,7 +61,25 @@ class NumericColumn:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TableFacts:
+    """Public numbers of a table: its size, and its columns' names and types, if they have any."""
+
+    n_rows: int
+    n_features: int
+    names: Sequence[str] | None = None
+    booleans: tuple[int, ...] = ()
+
+    @property
+    def numbers(self) -> tuple[NumericColumn, ...]:
+        """All columns but the booleans, without public bounds."""
+        every = range(self.n_features)
+        return tuple(
+            NumericColumn(j, None, None, "smooth") for j in every if j not in self.booleans
+        )
+
+
+@dataclass(frozen=True)
+class FeatureChoice:
     """Chosen features: their number, an expansion of columns, a step that bounds some before.
 
     The last ``known`` features are known to be numbers of about 1 at most.
@@ -93,10 +116,12 @@ def _column(key: Any, value: Any) -> NumericColumn:
     if isinstance(key, bool | np.bool_) or not isinstance(key, Integral | str):
         raise ValueError(f"{_FORMS}; got the column {display(key)}.")
     key = key if isinstance(key, str) else int(key)
-    given = () if value is None else value
-    if isinstance(given, str) or not np.iterable(given) or len(tuple(given)) not in (0, 2, 3):
+    listed = np.iterable(value) and not isinstance(value, str)
+    given: tuple[Any, ...] = tuple(value) if listed else ()
+    if not (listed or value is None) or len(given) not in (0, 2, 3):
         raise ValueError(f"{_FORMS}; got {display(value)} for column {key!r}.")
-    low, high, shape = (*given, *(None, None, "smooth")[len(given) :])
+    filled: list[Any] = [*given, *(None, None, "smooth")[len(given) :]]
+    low, high, shape = filled
     choice("shape", shape, DEGREES)
     if low is None and high is None:
         return NumericColumn(key, None, None, shape)
@@ -107,66 +132,72 @@ def _column(key: Any, value: Any) -> NumericColumn:
 def choose(
     features: str,
     numeric: Any,
-    *,
-    names: Sequence[str] | None,
-    n_rows: int,
-    n_features: int,
+    table: TableFacts,
     budget: Budget,
+    *,
     given: Sequence[Step] = (),
-    booleans: Sequence[int] = (),
     regression: bool = False,
-) -> Plan:
+) -> FeatureChoice:
     """Choose the features for a table of this size.
 
-    ``names`` are those of the columns of X, ``given`` the steps of the caller's preparation. If no
-    column is declared, ``"additive"`` and ``"kernel"`` take all of them but the ``booleans``.
+    ``given`` are the steps of the caller's preparation. If no column is declared, ``"additive"``
+    and ``"kernel"`` take all of them but the booleans.
     """
+    linear = FeatureChoice(table.n_features)
     if features == "linear" or (features == "auto" and (numeric is None or budget.pure)):
-        return Plan(n_features)
-    columns: Sequence[NumericColumn] = declared(features, numeric)
+        return linear
+    columns = declared(features, numeric) or table.numbers
     if not columns:
-        others = [j for j in range(n_features) if j not in set(booleans)]
-        columns = [NumericColumn(j, None, None, "smooth") for j in others]
-    if not columns:
-        return Plan(n_features)
-    at = [_index(column.key, names, n_features) for column in columns]
+        return linear
+    at = [_index(column.key, table.names, table.n_features) for column in columns]
     if len(set(at)) < len(at):
         raise ValueError("numeric names a column twice, by number and by name.")
-    already = {j for step in given if isinstance(step, Bounds) for j in step.columns}
-    open_columns = [
-        j for j, column in zip(at, columns, strict=True) if column.low is None and j not in already
-    ]
-    if open_columns and already:
-        raise ValueError(
-            f"columns {open_columns[:10]} have no bounds, and the preparation has a Bounds step "
-            "for others. Name them in it, or give them public bounds in numeric."
-        )
-    left = 1.0 - BOUNDS_SHARE if open_columns else 1.0
-    strength = signal(n_rows, budget) * left**0.5
-    ends = [
-        (0.0, 1.0) if column.low is None or j in already else (column.low, column.high)
-        for j, column in zip(at, columns, strict=True)
-    ]
-    low, high = np.array(ends, dtype=np.float64).T
-    bounds = Bounds(open_columns, share=BOUNDS_SHARE) if open_columns else None
+    bounded = {j for step in given if isinstance(step, Bounds) for j in step.columns}
+    bounds = _bounds(dict(zip(at, columns, strict=True)), bounded)
+    left = 1.0 if bounds is None else 1.0 - BOUNDS_SHARE
+    strength = signal(table.n_rows, budget) * left**0.5
+    low, high = _ends(columns, [j in bounded for j in at])
+    kept = table.n_features - len(at)
     if features == "kernel":
         count = int(np.clip(strength / SIGNAL_PER_COSINE, *COSINES))
-        gamma = 6.0 / len(at)  # of the kernel, for columns in [0, 1]
-        made: Expansion = Fourier.draw(at, low, high, count=count, gamma=gamma, seed=SEED)
-        return Plan(n_features - len(at) + made.count, made, bounds)
-    bins = [column.shape == "bins" for column in columns]
+        gamma = WIDTH_OF_KERNEL / len(at)
+        cosines = Fourier.draw(at, low, high, count=count, gamma=gamma, seed=SEED)
+        return FeatureChoice(kept + cosines.count, cosines, bounds)
     strength /= REGRESSION if regression else 1.0
-    pieces = pieces_for(n_rows, n_features, len(at), strength, least=features == "additive")
+    size = (table.n_rows, table.n_features, len(at))
+    pieces = pieces_for(*size, strength, least=features == "additive")
     if pieces == 0:
-        return Plan(n_features)
-    made = Splines(
-        tuple(at),
-        low,
-        high,
-        tuple(max(pieces, BINS) if binned else pieces for binned in bins),
-        tuple(DEGREES[column.shape] for column in columns),
-    )
-    return Plan(n_features - len(at) + made.count, made, bounds, known=made.count)
+        return linear
+    counts = tuple(max(pieces, BINS) if column.shape == "bins" else pieces for column in columns)
+    degrees = tuple(DEGREES[column.shape] for column in columns)
+    splines = Splines(tuple(at), low, high, counts, degrees)
+    return FeatureChoice(kept + splines.count, splines, bounds, known=splines.count)
+
+
+def _ends(
+    columns: Sequence[NumericColumn], bounded: Sequence[bool]
+) -> tuple[FloatArray, FloatArray]:
+    """Return the bounds of columns: public ones, or 0 and 1 where a `Bounds` step brings them."""
+    ends = [
+        (0.0, 1.0) if column.low is None or by_step else (column.low, column.high)
+        for column, by_step in zip(columns, bounded, strict=True)
+    ]
+    low, high = np.array(ends, dtype=np.float64).T
+    return low, high
+
+
+def _bounds(columns: Mapping[int, NumericColumn], bounded: set[int]) -> Bounds | None:
+    """Return a step that bounds the columns without public bounds, if there are any.
+
+    ``bounded`` are those that a step of the caller's preparation bounds.
+    """
+    unbounded = [j for j, each in columns.items() if each.low is None and j not in bounded]
+    if unbounded and bounded:
+        raise ValueError(
+            f"columns {unbounded[:10]} have no bounds, and the preparation has a Bounds step "
+            "for others. Name them in it, or give them public bounds in numeric."
+        )
+    return Bounds(unbounded, share=BOUNDS_SHARE) if unbounded else None
 
 
 def pieces_for(

@@ -25,15 +25,13 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.core import Budget
 from discreet.errors import NotSupported
 from discreet.estimators import effects
-from discreet.estimators.base import PrivateLinearModel
+from discreet.estimators.base import PrivateLinearModel, by_blocks
 from discreet.estimators.classifiers import LinearClassifier, Link, label_codes
 from discreet.estimators.familiar import familiar
 from discreet.estimators.features import signal
-from discreet.estimators.inputs import by_blocks
-from discreet.estimators.people import People
-from discreet.objectives import L2, Logistic, Loss, Problem
-from discreet.preparation import Step
-from discreet.solvers import Solution
+from discreet.estimators.method import Settings, settle
+from discreet.estimators.units import PrivacyUnits
+from discreet.objectives import L2, Logistic, Loss
 from discreet.statement import LABELS_TAKEN
 from discreet.validate import FloatArray, choice, integer
 
@@ -46,7 +44,18 @@ SMOOTH = (2, 5)
 CONSTANTS = "intervals are for slopes: the constants of levels have none"
 
 SIGNAL_PER_DEGREE = 1500.0
-"""n·μ/k per degree; with less, noise hides hazards of late periods, where few people are left."""
+"""Least n·μ/k per degree: with less, noise exceeds the hazards of late periods, which a small
+number of people reach."""
+
+
+class LevelRows(NamedTuple):
+    """Rows of X, repeated by ``places``, at levels, with targets ±1 and their units."""
+
+    X: Any
+    places: NDArray[np.intp]
+    level: NDArray[np.intp]
+    targets: FloatArray
+    units: PrivacyUnits
 
 
 @dataclass(eq=False, repr=False)
@@ -69,41 +78,33 @@ class LevelModel(PrivateLinearModel):
             raise NotSupported(f"{name} has a constant per level: it needs fit_intercept=True.")
         return super()._objective()
 
-    def _note(self, solution: Solution, steps: tuple[Step, ...], problem: Problem) -> None:
-        self.link_ = Link.of(solution, steps)
-
     def _fit_levels(
-        self,
-        settings: Any,
-        X: Any,
-        index: NDArray[np.intp],
-        level: NDArray[np.intp],
-        targets: FloatArray,
-        people: People,
-        public: tuple[str, ...],
-        basis: FloatArray,
+        self, settings: Settings, rows: LevelRows, basis: FloatArray, public: tuple[str, ...]
     ) -> None:
-        """Fit one logistic model to the named rows of X, at their levels, with targets ±1.
+        """Fit one logistic model to rows at levels.
 
         ``basis`` has a row per level, the columns that rows at this level have after those of X.
         """
-        wide, made = X.shape[1], basis.shape[1]
+        wide = rows.X.shape[1]
+        made = basis.shape[1]
         self._booleans = (*self._booleans, *range(wide, wide + made))
-        parts = [X[index], basis[level].astype(X.dtype)]
-        table = sp.csr_array(sp.hstack(parts)) if sp.issparse(X) else np.hstack(parts)
-        method = self._method(settings, table, people)
+        parts = [rows.X[rows.places], basis[rows.level].astype(rows.X.dtype)]
+        table = sp.csr_array(sp.hstack(parts)) if sp.issparse(rows.X) else np.hstack(parts)
         rule = partial(np.asarray, dtype=np.float64)
-        weights = self._fit_models(settings, method, table, targets, [rule], public, people)
-        coefficients, constants = self._set_weights(weights)
+        inputs = self._inputs(table, rows.targets, [rule], units=rows.units, public=public)
+        fitted = self._fit_models(settings, inputs)
+        self.link_ = Link.of(fitted.solution, fitted.steps)
         first = effects.first_level(self)
         own = slice(first, first + made)
-        self.levels_ = constants[0] + basis @ coefficients[0, own]
-        self.intercept_ = float(constants[0])
-        self.coef_ = np.delete(coefficients[0], own)
-        kept = np.delete(np.arange(coefficients.shape[1] + 1), own)
+        slopes = fitted.coef[0]
+        constant = fitted.intercept[0]
+        self.levels_ = constant + basis @ slopes[own]
+        self.intercept_ = float(constant)
+        self.coef_ = np.delete(slopes, own)
+        kept = np.delete(np.arange(slopes.size + 1), own)
         self.covariances_ = tuple(
             each.of_slopes(kept, self._dispersion(each.dispersion, basis), CONSTANTS)
-            for each in self.covariances_
+            for each in fitted.covariances
         )
 
     def _dispersion(self, measured: float, basis: FloatArray) -> float:
@@ -123,7 +124,7 @@ class LevelModel(PrivateLinearModel):
 
 @familiar
 @dataclass(eq=False, repr=False)
-class OrdinalClassifier(ClassifierMixin, LevelModel):
+class OrdinalClassifier(ClassifierMixin, LevelModel):  # type: ignore[misc]
     """Ordinal logistic regression (proportional odds) under differential privacy.
 
     The probability of a class above the k-th is the sigmoid of ``X @ coef_ - thresholds_[k]``, with
@@ -134,7 +135,7 @@ class OrdinalClassifier(ClassifierMixin, LevelModel):
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, preparation, rows_per_unit, features, \
 numeric, inference, random_state, ledger, progress
-        As in `LogisticRegression`; intervals are for slopes, and for rows that count alike.
+        As in `LogisticRegression`; intervals are for slopes, and for rows of equal weight.
     fit_intercept : bool, default=True
         Must be True.
     classes : array-like, optional
@@ -156,7 +157,7 @@ numeric, inference, random_state, ledger, progress
 
     Notes
     -----
-    **Privacy.** As in `LogisticRegression`. A row counts once, with all of its thresholds together.
+    **Privacy.** As in `LogisticRegression`. All thresholds of a row have a total weight of 1.
 
     The loss is that of each split of the classes by itself. It has the same minimum as the
     likelihood of the proportional-odds model, in the limit of many rows from it, and its slopes
@@ -189,21 +190,22 @@ numeric, inference, random_state, ledger, progress
         Whether every class has rows is not checked, as the answer would be about rows. A class
         without rows has nearly the same threshold on either side.
         """
-        settings = self._settings()
+        settings = settle(self)
         declared = self._declared_classes()
         if self.inference and not (groups is None and sample_weight is None):
             raise NotSupported(
-                "intervals of ordered classes are for independent rows that count alike. Leave "
+                "intervals of ordered classes are for independent rows of equal weight. Leave "
                 "inference=False, or groups and sample_weight out."
             )
         X, target = self._read(X, y, settings, numbers=False)
         if target is None:
             raise NotSupported("OrdinalClassifier is for tables of this process, not of workers.")
-        people = People.of(X, groups, sample_weight, self.rows_per_unit)
+        units = PrivacyUnits.of(X, groups, sample_weight, self.rows_per_unit)
         if declared is None:
             classes, codes = LinearClassifier._labels_of(target)
         else:
-            classes, codes = declared, label_codes(target, declared)
+            classes = declared
+            codes = label_codes(target, declared)
         splits = len(classes) - 1
         if splits > MOST_LEVELS:
             raise ValueError(
@@ -212,18 +214,18 @@ numeric, inference, random_state, ledger, progress
             )
         index = np.repeat(np.arange(X.shape[0]), splits)
         level = np.tile(np.arange(splits), X.shape[0])
-        spread = people.spread(
+        spread = units.spread(
             index,
-            f"each row counts as {splits}, one per threshold; the rows of one {people.unit} have "
+            f"each row counts as {splits}, one per threshold; the rows of one {units.unit} have "
             "weights of at most 1 together",
         )
-        if people.rows_per_unit > 1:
-            nominal = np.full(len(index), 1.0 / (splits * people.rows_per_unit))
+        if units.rows_per_unit > 1:
+            nominal = np.full(len(index), 1.0 / (splits * units.rows_per_unit))
             spread = replace(spread, nominal=nominal)
         targets = np.where(codes[index] > level, 1.0, -1.0)
         public = (LABELS_TAKEN if self.classes is None else "the class labels",)
         basis = np.eye(splits)[:, 1:]
-        self._fit_levels(settings, X, index, level, targets, spread, public, basis)
+        self._fit_levels(settings, LevelRows(X, index, level, targets, spread), basis, public)
         self.classes_ = classes
         return self
 
@@ -257,7 +259,7 @@ numeric, inference, random_state, ledger, progress
         return -np.diff(np.hstack([ends, above, 0.0 * ends]), axis=1)
 
     def _codes_of(self, scores: FloatArray) -> NDArray[np.intp]:
-        return self._probabilities(scores).argmax(axis=1)
+        return np.asarray(self._probabilities(scores).argmax(axis=1))
 
     def _dispersion(self, measured: float, basis: FloatArray) -> float:
         """Return the largest ratio at any score, by the released thresholds.
@@ -316,7 +318,7 @@ class PersonPeriods(NamedTuple):
 
         Period t is from ``ends[t - 1]``, which it leaves out, to ``ends[t]``. A person with an
         event is at risk up to its period, one without it in all periods that ended by then. What
-        happens after the last period is not looked at.
+        happens after the last period is left out.
         """
         time = np.asarray(duration, dtype=np.float64)
         given = np.asarray(event) if event is not None else np.ones(time.size, dtype=bool)
@@ -419,27 +421,29 @@ numeric, inference, random_state, ledger, progress
         -------
         self
         """
-        settings, ends = self._settings(), self._ends()
+        settings = settle(self)
+        ends = self._ends()
         X, durations = self._read(X, y, settings, numbers=True)
         if durations is None:
             raise NotSupported("survival is for tables of this process, not of workers.")
-        people = People.of(X, groups, sample_weight, self.rows_per_unit)
+        units = PrivacyUnits.of(X, groups, sample_weight, self.rows_per_unit)
         rows = PersonPeriods.of(durations, event, ends)
-        more, times = math.exp(self._shift), people.rows_per_unit
+        more = math.exp(self._shift)
+        times = units.rows_per_unit
         one = 1.0 / max(more + ends.size - 1, ends.size)
         nominal = np.where(rows.at_risk, np.where(rows.event, more * one, one), 0.0) / times
         condition = (
             f"a period with an event has the weight {more * one:.4g}, one without {one:.4g}, and "
-            f"all of one {people.unit} have at most 1 together"
+            f"all of one {units.unit} have at most 1 together"
         )
-        spread = replace(people.spread(rows.person, condition), nominal=nominal, even=False)
+        spread = replace(units.spread(rows.person, condition), nominal=nominal, even=False)
         targets = np.where(rows.event, 1.0, -1.0)
         public: tuple[str, ...] = ("the periods", *self._clipped())
         if event is None:
             public = (*public, "that every duration ended with the event, as no event was given")
-        basis = self._basis(ends.size, people.size, settings.budget)
-        where = (rows.person, rows.period)
-        self._fit_levels(settings, X, *where, targets, spread, public, basis)
+        basis = self._basis(ends.size, units.size, settings.budget)
+        made = LevelRows(X, rows.person, rows.period, targets, spread)
+        self._fit_levels(settings, made, basis, public)
         return self
 
     @property
@@ -462,12 +466,14 @@ numeric, inference, random_state, ledger, progress
     @by_blocks
     def predict_survival(self, X: Any) -> FloatArray:
         """Return the probability of no event by the end of each period, (n_samples, n_periods)."""
-        return np.cumprod(1.0 - self.predict_hazard(X), axis=1)
+        left: FloatArray = np.cumprod(1.0 - self.predict_hazard(X), axis=1, dtype=np.float64)
+        return left
 
     @by_blocks
     def predict(self, X: Any) -> FloatArray:
         """Return the expected time without the event, up to the end of the last period."""
-        survival, ends = self.predict_survival(X), self._ends()
+        survival = self.predict_survival(X)
+        ends = self._ends()
         before = np.hstack([np.ones((len(survival), 1)), survival[:, :-1]])
         start = np.concatenate([[min(0.0, float(ends[0]))], ends[:-1]])
         return np.asarray((before + survival) / 2 @ (ends - start))

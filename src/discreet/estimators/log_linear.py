@@ -12,10 +12,10 @@ from sklearn.metrics import d2_tweedie_score
 
 from discreet.core import Budget
 from discreet.errors import NotSupported
+from discreet.estimators.base import by_blocks
 from discreet.estimators.familiar import familiar
-from discreet.estimators.inputs import by_blocks
-from discreet.estimators.people import Exposure
 from discreet.estimators.regressors import LinearRegressor
+from discreet.estimators.units import Exposure
 from discreet.objectives import L2, Gamma, Loss, Poisson
 from discreet.objectives.compile import KernelModule
 from discreet.validate import FloatArray, number
@@ -153,8 +153,8 @@ numeric, inference, random_state, ledger, progress
         Public bounds of the target, at least 0; of target over exposure, if there is one. Targets
         in the fit and predictions are clipped to them. Bounds far above all targets cost accuracy.
     exposure_bound : float, optional
-        Public bound on ``exposure`` of `fit`, and required with it. A row counts in proportion to
-        its exposure, up to this.
+        Public bound on ``exposure`` of `fit`, and required with it. The weight of a row is in
+        proportion to its exposure, up to this.
 
     Attributes
     ----------
@@ -224,7 +224,7 @@ class GammaRegressor(LogLinearRegressor):
 rows_per_unit, features, numeric, inference, random_state, ledger, progress, target_bounds
         As in `PoissonRegressor`; the bounds of the target are above 0.
     threshold : float, default=4.0
-        A target of more than 1 + threshold times its mean counts as that much.
+        A target of more than 1 + threshold times its mean is clipped to that.
     """
 
     _: KW_ONLY

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -15,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from discreet.core import Budget
 from discreet.errors import NotSupported
 from discreet.estimators import effects
-from discreet.estimators.base import PrivateLinearModel
-from discreet.estimators.familiar import familiar
-from discreet.estimators.inputs import by_blocks
-from discreet.estimators.people import Exposure, People
+from discreet.estimators.base import PrivateLinearModel, by_blocks
+from discreet.estimators.familiar import familiar, warn
+from discreet.estimators.method import settle
+from discreet.estimators.units import Exposure, PrivacyUnits
 from discreet.inference import Intervals
 from discreet.objectives import L2, Huber, Loss, Pinball, SmoothPinball, Squared
 from discreet.solvers import resolve
@@ -34,7 +33,7 @@ def _in_units(y: NDArray[Any], low: float, high: float, centre: float, scale: fl
 
 
 @dataclass(eq=False, repr=False)
-class LinearRegressor(RegressorMixin, PrivateLinearModel):
+class LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     """Base class of regressors; the target is scaled to [-1, 1] by public bounds."""
 
     _: KW_ONLY
@@ -68,30 +67,31 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):
         sample_weight: ArrayLike | None,
         exposure: Exposure | None = None,
     ) -> Self:
-        centre, scale = self._target_units()
-        settings = self._settings()
+        settings = settle(self)
         private = settings.method is None or settings.method.solver.private
         if self.target_bounds is None and private:
-            warnings.warn(
+            warn(
                 "Without target_bounds no target is clipped, but the contribution of each row to "
                 "the fit is. Targets whose mean is far from 0, compared with their spread, can "
                 "make the fit unusable. Pass target_bounds=(low, high), public bounds of the "
-                "target.",
-                UserWarning,
-                stacklevel=3,
+                "target."
             )
-        X, y = self._read(X, y, settings, numbers=True, groups=groups)
-        people = People.of(X, groups, sample_weight, self.rows_per_unit)
+        X, target = self._read(X, y, settings, numbers=True, groups=groups)
+        units = PrivacyUnits.of(X, groups, sample_weight, self.rows_per_unit)
         if exposure is not None:
-            y, people = exposure.applied(X, y, people)
-        method = self._method(settings, X, people)
-        bounds = None if self.target_bounds is None else self._bounds()
-        public = () if bounds is None else ("the bounds of the target", *self._clipped())
-        low, high = (-np.inf, np.inf) if bounds is None else bounds
-        rule = partial(_in_units, low=low, high=high, centre=centre, scale=scale)
-        weights = self._fit_models(settings, method, X, y, [rule], public, people)
-        coefficients, intercepts = self._set_weights(weights, *self._margin_units())
-        self.coef_, self.intercept_ = coefficients[0], float(intercepts[0])
+            target, units = exposure.applied(X, target, units)
+        public: tuple[str, ...] = ()
+        bounds = (-np.inf, np.inf)
+        if self.target_bounds is not None:
+            public = ("the bounds of the target", *self._clipped())
+            bounds = self._bounds()
+        middle, half = self._target_units()
+        rule = partial(_in_units, low=bounds[0], high=bounds[1], centre=middle, scale=half)
+        scale, centre = self._margin_units()
+        about: Any = {"units": units, "public": public, "scale": scale, "centre": centre}
+        fitted = self._fit_models(settings, self._inputs(X, target, [rule], **about))
+        self.coef_ = fitted.coef[0]
+        self.intercept_ = float(fitted.intercept[0])
         return self
 
     @by_blocks

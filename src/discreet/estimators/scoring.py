@@ -23,13 +23,12 @@ from discreet.core.score_questions import CellCounts, ErrorSums, TotalQuestion
 from discreet.core.session import Session
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.classifiers import LinearClassifier, label_codes
-from discreet.estimators.inputs import check_target
 from discreet.estimators.levels import OrdinalClassifier
 from discreet.estimators.regressors import LinearRegressor
 from discreet.ledger import Dataset, check_dataset
 from discreet.log import note
 from discreet.rows.scored import ScoredRows, scored_rows
-from discreet.validate import FloatArray, number
+from discreet.validate import FloatArray, check_target, number
 
 _PUBLIC = (
     "that all rows are valid (they match the schema, known labels)",
@@ -135,7 +134,7 @@ def score_classifier(
     All labels in y must be in ``model.classes_``; others are refused before anything is spent. Of
     the budget ε is spent, δ is not used; without one the scores are exact and not private.
     ``ledger`` counts what is spent. ``groups`` says whose
-    row each row is: then each person counts once, and the guarantee is for people.
+    row each row is: then each person has a total weight of 1, and the guarantee is for people.
 
     Notes
     -----
@@ -250,7 +249,7 @@ def score_regressor(
     *Privacy.* In units of the bounds' width each person (without groups, row) adds at most 1 to the
     sum of absolute errors and at most 1 to that of squares, under either relation, so the L1
     sensitivity of both is 2. Each row's terms are rounded down to a grid and added as integers: the
-    sums have no rounding error. An error that is not a number counts as the whole width.
+    sums have no rounding error. An error that is not a number is taken as the whole width.
     """
     low = number("low of bounds", bounds[0])
     high = number("high of bounds", bounds[1], above=low)

@@ -6,6 +6,7 @@ that is spent, and time. A loss on the rows is never shown.
 
 from __future__ import annotations
 
+import importlib
 import math
 import sys
 import time
@@ -120,10 +121,14 @@ class Bar:
     def __init__(
         self, title: str, n_models: int, prepared: float, stream: TextIO | None = None
     ) -> None:
-        self.title, self.n_models, self.prepared = title, n_models, prepared
-        self.share, self.iterations = 0.0, 0
+        self.title = title
+        self.n_models = n_models
+        self.prepared = prepared
+        self.share = 0.0
+        self.iterations = 0
         self._stream = sys.stderr if stream is None else stream
-        self._start, self._shown = time.monotonic(), -math.inf
+        self._start = time.monotonic()
+        self._shown = -math.inf
         self._display = _notebook_display()
         self._handle: Any = None
         self._live = self._display is not None or self._stream.isatty()
@@ -180,6 +185,4 @@ def _notebook_display() -> Any:
     shell = None if interactive is None else interactive.get_ipython()
     if shell is None or not hasattr(shell, "kernel"):
         return None
-    from IPython.display import display
-
-    return display
+    return importlib.import_module("IPython.display").display

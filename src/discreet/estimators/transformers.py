@@ -17,28 +17,27 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from discreet.accounting.budget import Measure
-from discreet.core import Account, Budget, Curator, Guarantee
-from discreet.core.bits import Bits, SeededBits, SystemBits
-from discreet.core.noise import Noise
+from discreet.core import Budget, Guarantee
 from discreet.core.questions import ColumnBounds, NoisySum, RowSum
-from discreet.estimators.base import FITS, PrivateLinearModel
-from discreet.estimators.familiar import UNCHOSEN, familiar
-from discreet.estimators.inputs import check_table
-from discreet.estimators.people import People
+from discreet.core.session import Session, bits_of
+from discreet.estimators.engine import FITS, PUBLIC
+from discreet.estimators.familiar import UNCHOSEN, familiar, warn_of_fit
+from discreet.estimators.method import Process
+from discreet.estimators.units import PrivacyUnits
 from discreet.ledger import Dataset, check_dataset
 from discreet.preparation import Bounds, Centre
-from discreet.rows import RowWeights, as_rows
-from discreet.validate import FloatArray, flag, number
+from discreet.validate import FloatArray, check_table, flag, number
 
 COVERAGE = 0.98
 """Share of a column's values that privately chosen bounds should hold."""
 
-SEEN = 4.0
-"""A column's mean is used if its present values count more than this many times their noise."""
+DETECTED = 4.0
+"""A column's mean is used if the noisy number of its values exceeds this many deviations."""
+
+_CHOSEN = "bounds of all columns were chosen privately among public round numbers"
 
 _NUMBERS = [np.float64, np.float32]
 
@@ -66,8 +65,6 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     _missing: ClassVar[bool] = False
     _released: ClassVar[str]
 
-    _warn = PrivateLinearModel._warn
-
     def fit(self, X: Any, y: Any = None, groups: Any = None) -> Self:
         """Learn from the rows, within the budget.
 
@@ -80,46 +77,42 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         for name in self._flags:
             flag(name, getattr(self, name))
         X = self._read(X, reset=True)
-        people = People.of(X, groups, None, None)
+        units = PrivacyUnits.of(X, groups, None, None)
         public = self._public_bounds(X.shape[1])
-        bits: Bits = SystemBits()
-        if self.random_state is not None:
-            bits = SeededBits(int(check_random_state(self.random_state).randint(0, 2**31 - 1)))
-        outside = self._warn(budget, people)
-        earlier_fits, payer = next(FITS), None
+        process = Process(self.random_state, self.epsilon is not UNCHOSEN, self.ledger)
+        outside = warn_of_fit(type(self), budget, units, process)
+        earlier_fits = next(FITS)
+        payer = None
         if self.ledger is not None:
             payer = self.ledger.noting(estimator=type(self).__name__)
-        account = Account(budget, payer, people.unit)
+        session = Session(budget, units.unit, ledger=payer, bits=bits_of(self.random_state))
         try:
-            share = Fraction(1) if public is not None else Fraction(1, 2)
             bounds = public
+            share = Fraction(1)
             if bounds is None:
-                bounds = self._private_bounds(X, people, account, bits, 1 - share)
-            noisy = self._sums(X, people, bounds, account, Noise(bits.spawn(1)[0]), share)
+                share = Fraction(1, 2)
+                bounds = self._private_bounds(X, units, session, 1 - share)
+            noisy = self._sums(X, units, bounds, session, share)
         except BaseException:
-            account.abandon()
+            session.account.abandon()
             raise
         conditions: tuple[str, ...] = (self._released,)
         known = ["the bounds of the columns"]
         if public is None:
-            chosen = "bounds of all columns were chosen privately among public round numbers"
-            conditions, known = (chosen, *conditions), []
-        if people.unit != "row":
-            conditions = people.stated(conditions)
-        self.guarantee_ = account.guarantee(
+            conditions = (_CHOSEN, *conditions)
+            known = []
+        if units.unit != "row":
+            conditions = units.stated(conditions)
+        self.guarantee_ = session.account.guarantee(
             conditions=conditions,
-            public=(
-                f"the number of {people.plural}",
-                *PrivateLinearModel._public,
-                *known,
-                *outside,
-            ),
-            secure=bits.secure,
+            public=(f"the number of {units.plural}", *PUBLIC, *known, *outside),
+            secure=session.secure,
             earlier_fits=earlier_fits,
         )
-        self.ledger_entry_ = None if payer is None else getattr(account.charge, "entry", None)
+        charge = session.account.charge
+        self.ledger_entry_ = None if payer is None else getattr(charge, "entry", None)
         self.bounds_ = bounds
-        self._learn(noisy, bounds, people.size)
+        self._learn(noisy, bounds, units.size)
         return self
 
     def _second(self, scaled: FloatArray, present: NDArray[np.bool_]) -> FloatArray:
@@ -153,7 +146,7 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return np.array([low, high]).T
 
     def _private_bounds(
-        self, X: Any, people: People, account: Account, bits: Bits, share: Fraction
+        self, X: Any, units: PrivacyUnits, session: Session, share: Fraction
     ) -> FloatArray:
         """Choose bounds of each column, with an equal part of ``share`` of the budget each.
 
@@ -161,28 +154,21 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         -------
         Missing values have the weight 0, so the number of those present stays inside.
         """
-        width, pairs = X.shape[1], []
+        pairs = []
         targets = np.zeros(X.shape[0])
-        for column, stream in enumerate(bits.spawn(width)):
+        measure = _measure(session.account.budget)
+        for column, stream in enumerate(session.streams(X.shape[1])):
             values = np.asarray(X[:, column], dtype=np.float64)
             present = ~np.isnan(values)
             own = np.where(present, values, 0.0)[:, None]
-            weights = _weights(people, present)
-            rows = as_rows(own, targets, fit_intercept=False, weights=weights)
-            curator = Curator(rows, account, Noise(stream), share / width)
-            measure = _measure(account.budget)
+            rows = units.rows(own, targets, factors=present)
+            curator = session.curator(rows, stream, share / X.shape[1])
             mechanism: Any = Bounds((0,)).mechanism(measure, Fraction(curator.open(measure)))
             pairs.append(curator.ask(ColumnBounds(0, COVERAGE), mechanism))
         return np.array(pairs)
 
     def _sums(
-        self,
-        X: Any,
-        people: People,
-        bounds: FloatArray,
-        account: Account,
-        noise: Noise,
-        share: Fraction,
+        self, X: Any, units: PrivacyUnits, bounds: FloatArray, session: Session, share: Fraction
     ) -> NoisySum:
         """Release the sums of the scaled columns and of what `_second` makes of them.
 
@@ -197,15 +183,10 @@ class _ColumnTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             scaled = (np.asarray(X, dtype=np.float64) - low) / (high - low) * 2.0 - 1.0
         scaled = np.where(present, np.clip(scaled, -1.0, 1.0), 0.0)
         table = np.concatenate([scaled, self._second(scaled, present)], axis=1)
-        rows = as_rows(
-            table,
-            np.zeros(len(table)),
-            fit_intercept=False,
-            row_norm=math.sqrt(table.shape[1]),
-            weights=_weights(people, None),
-        )
-        curator = Curator(rows, account, noise, share)
-        measure = _measure(account.budget)
+        norm = math.sqrt(table.shape[1])
+        rows = units.rows(table, np.zeros(len(table)), row_norm=norm)
+        curator = session.curator(rows, share=share)
+        measure = _measure(session.account.budget)
         mechanism: Any = Centre().mechanism(measure, Fraction(curator.open(measure)))
         return curator.ask(RowSum(curator.row_norm), mechanism)
 
@@ -227,7 +208,7 @@ class PrivateScaler(_ColumnTransformer):
     relation : {"add_remove", "replace_one"}, default="add_remove"
         Neighbouring data sets: one row added or removed, or one row replaced.
     bounds : pair of numbers, or one pair per column, optional
-        Public bounds of the columns. Values beyond count as the bounds in fit. Chosen privately,
+        Public bounds of the columns. Values beyond are clipped to them in fit. Chosen privately,
         with half of the budget, if not given.
     random_state : int or RandomState, optional
         For tests only: fixes the noise, so the fit is not private.
@@ -276,7 +257,7 @@ class PrivateScaler(_ColumnTransformer):
     )
 
     def transform(self, X: Any) -> FloatArray:
-        """Return ``(X - mean_) / scale_``, as far as asked for."""
+        """Return ``(X - mean_) / scale_``, each as asked for."""
         check_is_fitted(self, "scale_")
         X = self._read(X, reset=False)
         centred = X - self.mean_ if self.with_mean else np.array(X, dtype=np.float64)
@@ -295,9 +276,11 @@ class PrivateScaler(_ColumnTransformer):
         """Compute means and scales; a variance is at least its noise."""
         first, second = noisy.values.reshape(2, -1) / n_units
         mean = np.clip(first, -1.0, 1.0)
-        half, centre = np.diff(bounds, axis=1)[:, 0] / 2, bounds.mean(axis=1)
+        half = np.diff(bounds, axis=1)[:, 0] / 2
+        centre = bounds.mean(axis=1)
         variance = np.clip(second - mean**2, noisy.deviation / n_units, 1.0)
-        self.mean_, self.scale_ = centre + half * mean, half * np.sqrt(variance)
+        self.mean_ = centre + half * mean
+        self.scale_ = half * np.sqrt(variance)
 
 
 @familiar
@@ -350,8 +333,9 @@ class PrivateImputer(_ColumnTransformer):
 
     def _learn(self, noisy: NoisySum, bounds: FloatArray, n_units: int) -> None:
         sums, counts = noisy.values.reshape(2, -1)
-        half, centre = np.diff(bounds, axis=1)[:, 0] / 2, bounds.mean(axis=1)
-        least = SEEN * noisy.deviation
+        half = np.diff(bounds, axis=1)[:, 0] / 2
+        centre = bounds.mean(axis=1)
+        least = DETECTED * noisy.deviation
         means = centre + half * np.clip(sums / np.maximum(counts, least), -1.0, 1.0)
         # without values, bounds that were chosen privately mean nothing
         self.statistics_ = np.where(counts > least, means, 0.0 if self.bounds is None else centre)
@@ -366,13 +350,3 @@ class PrivateImputer(_ColumnTransformer):
 def _measure(budget: Budget) -> Measure:
     """Return the measure in which choices and noisy sums are composed."""
     return "pure" if budget.pure else "gdp"
-
-
-def _weights(people: People, present: NDArray[np.bool_] | None) -> RowWeights | None:
-    """Return weights by which every unit counts once, and 0 for values that are missing."""
-    if people.units is None and present is None:
-        return None
-    if people.units is None:
-        return RowWeights.of(np.asarray(present, dtype=np.float64), people.size, grouped=False)
-    factors = None if present is None else present.astype(np.float64)
-    return people.units.weights(factors=factors)

@@ -98,9 +98,11 @@ class Covariance:
         refused = leans & (evidence.usual * blind > np.diag(sampling + noise))
         reason = NOT_DETERMINED if refused.any() else ""
         if shifted and intercept:
-            refused[-1], reason = True, "; ".join(filter(None, (reason, SHIFTED)))
+            refused[-1] = True
+            reason = "; ".join(filter(None, (reason, SHIFTED)))
         if evidence.reason:
-            refused, reason = np.ones(size, dtype=bool), evidence.reason
+            refused = np.ones(size, dtype=bool)
+            reason = evidence.reason
         return cls(sampling, noise, bias, refused, reason, evidence.dispersion * scale**2)
 
     def of_slopes(self, kept: NDArray[np.intp], dispersion: float, reason: str) -> Self:
@@ -113,7 +115,8 @@ class Covariance:
         if refused.all():
             reason = self.reason
         else:
-            refused[-1], reason = True, "; ".join(filter(None, (self.reason, reason)))
+            refused[-1] = True
+            reason = "; ".join(filter(None, (self.reason, reason)))
         sampling = sampling * (dispersion / self.dispersion)
         return type(self)(sampling, noise, bias, refused, reason, dispersion)
 

@@ -31,8 +31,10 @@ SHARE = 0.8
 """Share that ``inference=True`` takes of what preparation and balance leave of the budget."""
 
 MEDIAN_PRECISION = 40.0
+"""Part of the share for a median, of norms or of slopes, is (this/(n·μ))²."""
+
 MEDIAN_SHARES = (0.002, 0.05)
-"""Of the share: what buys the median norm, and that of slopes, is (this/(n·μ))², within limits."""
+"""Smallest and largest part of the share for a median."""
 
 FIRST_SHARE = 0.06
 """Of the share: what buys a Hessian at the fitted weights, where a second one follows anyway."""
@@ -42,26 +44,36 @@ SCORES = (3, 2)
 the estimate, at the same cost each."""
 
 SURE_ERROR = 0.07
-FIRST_SCORE = 0.15
-NEAR = 0.1
-"""If all of the share would buy a Hessian of a smaller error than this, at usual curvature, there
-is one Hessian, at the fitted weights, and one score beside the first, which takes this share of
-what is left. If the first moves the weights by more than this (in units as below), or the Hessian
-has twice the error that it should have, another Hessian and three scores follow."""
+"""If all of the share would buy a Hessian of a smaller error than this, at typical curvature, there
+is one Hessian, at the fitted weights, and one score beside the first."""
 
-FEW_ERROR, SURE_SQUARES = 0.012, 100.0
+FIRST_SCORE = 0.15
+"""Part of what is left that the first score takes then."""
+
+NEAR = 0.1
+"""If the first score moves the weights by more than this (in units of `LONGEST_STEP`), or the
+Hessian has twice the error that it should have, another Hessian and three scores follow."""
+
+FEW_ERROR = 0.012
 """Hessians are those of a sample, if there is one, if all of the share would buy one of a smaller
-error than this: the clip is then 2√p at least. Squared scores are if their noise is below one over
-this, times the squared clip over √p."""
+error than this: the clip is then 2√p at least."""
+
+SURE_SQUARES = 100.0
+"""Squared scores are those of a sample if their noise is below one over this, times the squared
+clip over √p."""
 
 DISPERSION_SHARE = 0.05
+"""Part of the share for the mean squared score, where it is measured."""
+
 DISPERSION_NOISE = 0.06
-"""Of the share: what buys the mean squared score, where the loss does not state it or where its
-expected relative noise is below this."""
+"""It is measured where the loss does not state it, or where its expected relative noise is below
+this."""
 
 HESSIAN_SHARES = (0.08, 0.4)
+"""Smallest and largest part of the share for the second Hessian."""
+
 HESSIAN_ERROR = 0.1
-"""The second Hessian takes what keeps its relative error at this, within these limits."""
+"""Between these limits, the second Hessian has this relative error."""
 
 GUESS_ERROR = 0.35
 """Relative error of a mean squared slope that is guessed from the median slope."""
@@ -87,19 +99,37 @@ HOPELESS_ERROR = 0.6
 """Beyond this expected error nothing is measured: no direction would be determined."""
 
 CLIP_FACTORS = (1.3, 3.0)
+"""Smallest and largest clip of norms over √p."""
+
 CLIP_NOISE = 0.3
-"""Clip of norms over √p: as large as noise below this share of the sampling error allows."""
+"""Between these limits, the noise in a score is this share of its sampling error."""
 
-KEPT_SHARE, KEPT_ERROR = 0.02, 0.2
-KEPT_CLIP, KEPT_QUANTILE, KEPT_ROOM, SHORTEST = 1.3, 0.75, 0.95, 0.2
-"""Rows of a rare category are long in whitened rows, and count little. What buys the second moment
-of rows as they are weighted at this clip over √p, where its relative error is below this. Rows are
-made shorter in directions in which less is kept than in most others, by the root of that, and by
-no more than the last."""
+KEPT_SHARE = 0.02
+"""Part of the share for the second moment of rows as they are clipped. Rows of a rare category are
+long in whitened rows, and clipping leaves little of them."""
 
-RARE, RARE_CLIP = 0.6, 1.9
-"""If rows were made shorter than this, the clip over √p is at least this: noise is less where rows
-are nearly as long as the clip, and few have a rare category."""
+KEPT_ERROR = 0.2
+"""This moment is measured where its relative error would be below this."""
+
+KEPT_CLIP = 1.3
+"""Clip of the norms in this moment, over √p."""
+
+KEPT_QUANTILE = 0.75
+"""Quantile of the moment's eigenvalues that others are compared with."""
+
+KEPT_FACTOR = 0.95
+"""Rows are multiplied by this times the root of an eigenvalue over that quantile, in directions in
+which that is below 1."""
+
+SHORTEST = 0.2
+"""Least factor that rows are multiplied by in a direction."""
+
+RARE = 0.6
+"""Factor of a direction below which rows of a rare category were shortened."""
+
+RARE_CLIP = 1.9
+"""Least clip over √p then: noise is less where rows are nearly as long as the clip, and a rare
+category is in a small share of the rows."""
 
 MEDIAN_OF_NORMAL = 0.6745
 """Median size of a standard normal number."""
@@ -248,6 +278,49 @@ class _Source(NamedTuple):
         return self._replace(curator=self.curator.columns(every, factor=factor, matrix=matrix))
 
 
+class _Turned(NamedTuple):
+    """Prepared rows times a symmetric matrix, so that they are about √p long in most directions.
+
+    ``few`` are a sample of ``rows``, or all of them. ``factor`` is the part of the matrix that is
+    the same for all columns, ``nearest`` the smallest clip over √p, ``shorter`` the factor of
+    curvatures in the direction that was shortened most, and ``left`` the share that is left.
+    """
+
+    rows: _Source
+    few: _Source
+    matrix: FloatArray
+    factor: float
+    nearest: float
+    shorter: float
+    left: float
+
+
+class _Slopes(NamedTuple):
+    """The size of residuals, and of slopes over their bound, as far as it is known.
+
+    ``square`` is a guess at the mean squared score, 0 if there is none; ``asked`` is True if a
+    median was asked for.
+    """
+
+    unit: float
+    usual: _Usual
+    square: float
+    asked: bool
+
+
+class _Dispersion(NamedTuple):
+    """Public rules for the dispersion: whether the likelihood states it, and who measures it.
+
+    ``squares`` are the rows that are asked for squared scores, ``most`` is the largest clip over √p
+    at which the answer is precise enough.
+    """
+
+    squares: _Source
+    stated: bool
+    measured: bool
+    most: float
+
+
 @dataclass(frozen=True)
 class _Stage:
     """The measurements of one model, all on one budget: on its rows, or on a sample of them."""
@@ -260,84 +333,122 @@ class _Stage:
 
     def run(self, pilot: FloatArray, total: float) -> Evidence:
         """Ask for medians, a first Hessian, corrections, the second Hessian and the last score."""
-        problem, mu, n_features = self.problem, math.sqrt(total), self.problem.n_features
+        loss = self.problem.loss
+        size = pilot.size
+        mu = math.sqrt(total)
         median = _within((MEDIAN_PRECISION / (self.few.n_rows * mu)) ** 2, MEDIAN_SHARES)
         choice = ExponentialMechanism.sharing(median * total)
+        turned = self._turned(size, total, 1.0 - median, choice)
+        weights = np.asarray(np.linalg.solve(turned.matrix, pilot), dtype=np.float64)
+        slopes = self._slopes(turned.few, weights, choice)
+        plan = self._dispersion_plan(turned, slopes.usual.slope, mu)
+        left = turned.left - (median if slopes.asked else 0.0)
+        left -= DISPERSION_SHARE if plan.measured else 0.0
+        expected = replace(slopes.usual, curvature=turned.shorter * slopes.usual.curvature)
+        enough = self._error(turned.few, mu, size, expected) < FEW_ERROR
+        hessians = turned.few if enough else turned.rows
+        scored = loss.scored(slopes.unit)
+        smallest = turned.nearest * math.sqrt(size)
+        asked = _Asked(turned.rows, hessians, plan.squares, scored, smallest, total)
+        bent = not loss.of_residuals or scored.slopes is not scored.curvature
+        longer = turned.matrix / np.where(
+            np.arange(size) < self.problem.n_features, turned.factor, 1.0
+        )
+        walk = _Walk(asked, weights, _Path([], [], slopes.unit, longer), left, bent)
+        precise = self._error(turned.rows, mu, size, expected) < SURE_ERROR
+        precise = precise and turned.nearest < RARE_CLIP
+        if bent and not precise:
+            walk.measure(FIRST_SHARE)
+            curvature = turned.shorter * asked.curvature(walk.hessian)
+            expected = replace(expected, curvature=curvature)
+        share, factor = self._clip(hessians, mu, walk.left, size, expected)
+        factor = max(turned.nearest, min(factor, plan.most))
+        walk.asked = replace(asked, clip=math.sqrt(size) * factor)
+        (walk.short if precise else walk.long)(share)
+        dispersion, doubt = self._dispersion(walk, plan, slopes.square)
+        sampling = (1 + doubt) * dispersion / turned.rows.n_rows
+        return walk.hessian.evidence(walk.path, walk.deviation, dispersion, sampling, turned.matrix)
+
+    def _turned(
+        self, size: int, total: float, left: float, choice: ExponentialMechanism
+    ) -> _Turned:
+        """Bring rows to norm √p by their median norm; shorten directions of which little is kept.
+
+        The second moment that says how much is kept is asked for only where it would be precise.
+        """
+        n_features = self.problem.n_features
         norm = self.few.curator.ask(MedianNorm(), choice)
         factor = math.sqrt(n_features) / norm
-        few = rows = self.rows.turned(factor, None, n_features)
-        if self.few.drawn:
-            few = self.few.turned(factor, None, n_features)
-        turn: FloatArray = np.eye(pilot.size)  # from prepared rows to those that are asked about
-        turn[:n_features, :n_features] *= factor
-        left, nearest, shortest = 1.0 - median, CLIP_FACTORS[0], 1.0
-        bought: Any = (mu * math.sqrt(KEPT_SHARE), pilot.size, _Usual(curvature=1.0))
-        if self.mapped and self._error(few, *bought) < KEPT_ERROR:
-            of = few if self._error(few, *bought) < KEPT_ERROR / 4 else rows
-            matrix = _shortening(self._kept(of, KEPT_SHARE * total)[:n_features, :n_features])
-            few = rows = self.rows.turned(factor, matrix, n_features)
-            if self.few.drawn:
-                few = self.few.turned(factor, matrix, n_features)
-            turn[:n_features, :n_features] = factor * matrix
-            left -= KEPT_SHARE
-            if (least := float(np.linalg.eigvalsh(matrix)[0])) < RARE:
-                nearest, shortest = RARE_CLIP, least
+        rows, few = self._both(factor, None)
+        matrix: FloatArray = np.eye(size)
+        matrix[:n_features, :n_features] *= factor
+        bought: Any = (math.sqrt(total) * math.sqrt(KEPT_SHARE), size, _Usual(curvature=1.0))
+        error = self._error(few, *bought)
+        if not self.mapped or error >= KEPT_ERROR:
+            return _Turned(rows, few, matrix, factor, CLIP_FACTORS[0], 1.0, left)
+        of = few if error < KEPT_ERROR / 4 else rows
+        short = _shortening(self._kept(of, KEPT_SHARE * total)[:n_features, :n_features])
+        rows, few = self._both(factor, short)
+        matrix[:n_features, :n_features] = factor * short
+        nearest = CLIP_FACTORS[0]
+        shortest = 1.0
+        if (least := float(np.linalg.eigvalsh(short)[0])) < RARE:
+            nearest = RARE_CLIP
+            shortest = least
         shorter = (shortest * CLIP_FACTORS[0] / nearest) ** 2
-        weights = np.asarray(np.linalg.solve(turn, pilot), dtype=np.float64)
-        longer = turn / np.where(np.arange(pilot.size) < n_features, factor, 1.0)
-        loss, unit, usual, guess = problem.loss, 1.0, _Usual(), 0.0
+        return _Turned(rows, few, matrix, factor, nearest, shorter, left - KEPT_SHARE)
+
+    def _both(self, factor: float, matrix: FloatArray | None) -> tuple[_Source, _Source]:
+        """Return all rows and the sample, if there is one, times a factor and a matrix."""
+        rows = self.rows.turned(factor, matrix, self.problem.n_features)
+        if not self.few.drawn:
+            return rows, rows
+        return rows, self.few.turned(factor, matrix, self.problem.n_features)
+
+    def _slopes(self, few: _Source, weights: FloatArray, choice: ExponentialMechanism) -> _Slopes:
+        """Ask for the median size of residuals or slopes, unless the likelihood states it."""
+        loss = self.problem.loss
         if loss.of_residuals:
             unit = few.curator.ask(MedianSlope(Squared(), weights), choice) / MEDIAN_OF_NORMAL
-            left -= median
-        else:
-            usual = _Usual.at(loss, weights, intercept=problem.fit_intercept)
-        if not loss.of_residuals and loss.dispersion is None:
-            slope = few.curator.ask(MedianSlope(loss, weights), choice) / MEDIAN_OF_NORMAL
-            usual, left = replace(usual, slope=min(slope / loss.slope_bound, 1.0)), left - median
-            guess = pilot.size * slope**2  # the mean squared score, if slopes are nearly normal
-        scored = loss.scored(unit)
-        signal = usual.slope**2 * mu * math.sqrt(DISPERSION_SHARE)
-        squares = few if few.n_rows * signal > SURE_SQUARES else rows
+            return _Slopes(unit, _Usual(), 0.0, asked=True)
+        usual = _Usual.at(loss, weights, intercept=self.problem.fit_intercept)
+        if loss.dispersion is not None:
+            return _Slopes(1.0, usual, 0.0, asked=False)
+        slope = few.curator.ask(MedianSlope(loss, weights), choice) / MEDIAN_OF_NORMAL
+        usual = replace(usual, slope=min(slope / loss.slope_bound, 1.0))
+        # the mean squared score, if slopes are nearly normal
+        return _Slopes(1.0, usual, weights.size * slope**2, asked=True)
+
+    def _dispersion_plan(self, turned: _Turned, slope: float, mu: float) -> _Dispersion:
+        """Return which rows are asked for squared scores, and whether they are."""
+        signal = slope**2 * mu * math.sqrt(DISPERSION_SHARE)
+        squares = turned.few if turned.few.n_rows * signal > SURE_SQUARES else turned.rows
         known = squares.n_rows * signal
-        stated = loss.dispersion is not None and not self.weighted
+        stated = self.problem.loss.dispersion is not None and not self.weighted
         measured = not stated or known * DISPERSION_NOISE > 1.0
-        left -= DISPERSION_SHARE if measured else 0.0
         most = CLIP_FACTORS[1] if stated else math.sqrt(known * MOST_DOUBT)
-        expected = replace(usual, curvature=shorter * usual.curvature)
-        hessians = few if self._error(few, mu, pilot.size, expected) < FEW_ERROR else rows
-        smallest = nearest * math.sqrt(pilot.size)
-        asked = _Asked(rows, hessians, squares, scored, smallest, total)
-        bent = not loss.of_residuals or scored.slopes is not scored.curvature
-        walk = _Walk(asked, weights, _Path([], [], unit, longer), left, bent)
-        sure = self._error(rows, mu, pilot.size, expected) < SURE_ERROR
-        sure = sure and nearest < RARE_CLIP
-        if bent and not sure:
-            walk.measure(FIRST_SHARE)
-            usual = replace(usual, curvature=asked.curvature(walk.hessian))
-        expected = replace(usual, curvature=shorter * usual.curvature)
-        share, factor = self._clip(hessians, mu, walk.left, pilot.size, expected)
-        factor = max(nearest, min(factor, most))
-        walk.asked = asked = replace(asked, clip=math.sqrt(pilot.size) * factor)
-        (walk.short if sure else walk.long)(share)
-        hessian, path = walk.hessian, walk.path
-        dispersion, doubt = loss.dispersion or 1.0, 0.0
-        if measured:
-            found, noise = asked.squares(path.points[-1], DISPERSION_SHARE)
-            if guess:
-                found, noise = _together(found, noise, guess)
-            found = max(found, noise)
-            doubt = STUDENT / 4 * (noise / found) ** 2
-            # one that the likelihood states counts as less only beyond the noise
-            found += 2 * noise if stated else 0.0
-            found /= max(float(np.trace(hessian.matrix)), 1e-300)
-            dispersion = min(found, dispersion) if stated else found
-        sampling = (1 + doubt) * dispersion / rows.n_rows
-        return hessian.evidence(path, walk.deviation, dispersion, sampling, turn)
+        return _Dispersion(squares, stated, measured, most)
+
+    def _dispersion(self, walk: _Walk, plan: _Dispersion, guess: float) -> tuple[float, float]:
+        """Return the dispersion, and what its noise adds to a variance, as a share."""
+        stated = self.problem.loss.dispersion or 1.0
+        if not plan.measured:
+            return stated, 0.0
+        found, noise = walk.asked.squares(walk.path.points[-1], DISPERSION_SHARE)
+        if guess:
+            found, noise = _together(found, noise, guess)
+        found = max(found, noise)
+        doubt = STUDENT / 4 * (noise / found) ** 2
+        # one that the likelihood states is replaced only by one that is less beyond the noise
+        found += 2 * noise if plan.stated else 0.0
+        found /= max(float(np.trace(walk.hessian.matrix)), 1e-300)
+        return (min(found, stated) if plan.stated else found), doubt
 
     @staticmethod
     def _kept(of: _Source, total: float) -> FloatArray:
         """Return the noisy second moment of rows as they are weighted, at the smallest clip."""
-        clip, size = KEPT_CLIP * math.sqrt(of.curator.n_parameters), of.curator.n_parameters
+        clip = KEPT_CLIP * math.sqrt(of.curator.n_parameters)
+        size = of.curator.n_parameters
         mechanism = Gaussian.sharing(total)
         noisy = of.curator.ask(CurvatureSum(Squared(), np.zeros(size), clip), mechanism)
         return noisy.matrix() / of.n_rows
@@ -352,7 +463,8 @@ class _Stage:
         self, hessians: _Source, mu: float, left: float, size: int, usual: _Usual
     ) -> tuple[float, float]:
         """Return the share of the last Hessian, and the clip of norms over √p."""
-        changed, n_rows = self.rows.curator.relation.rows_changed, self.rows.n_rows
+        changed = self.rows.curator.relation.rows_changed
+        n_rows = self.rows.n_rows
         error = self._error(hessians, mu, size, usual)
         share = _within((error / HESSIAN_ERROR) ** 2, HESSIAN_SHARES)
         noise = changed * math.sqrt(size) / (usual.slope * math.sqrt(n_rows * (left - share)) * mu)
@@ -364,7 +476,7 @@ def _shortening(kept: FloatArray) -> FloatArray:
     """Return a matrix that makes directions shorter in which little of the rows' moment is kept."""
     values, vectors = np.linalg.eigh(kept)
     most = max(float(np.quantile(values, KEPT_QUANTILE)), 1e-300)
-    shorter = np.clip(KEPT_ROOM * np.sqrt(np.maximum(values / most, 0.0)), SHORTEST, 1.0)
+    shorter = np.clip(KEPT_FACTOR * np.sqrt(np.maximum(values / most, 0.0)), SHORTEST, 1.0)
     return np.asarray((vectors * shorter) @ vectors.T)
 
 
@@ -434,10 +546,12 @@ class _Asked:
     def hessian(self, weights: FloatArray, share: float) -> _Hessian:
         """Return the noisy mean Hessian; that of a sample has its sampling error for noise, too."""
         mechanism = Gaussian.sharing(share * self.total)
-        loss, (curator, n_rows, drawn) = self.scored.curvature, self.hessians
+        loss = self.scored.curvature
+        (curator, n_rows, drawn) = self.hessians
         noisy = curator.ask(CurvatureSum(loss, weights, self.clip), mechanism)
         bound = self.scored.factor * (loss.curvature_bound or 1.0) / n_rows
-        matrix, deviation = bound * noisy.matrix(), bound * noisy.deviation
+        matrix = bound * noisy.matrix()
+        deviation = bound * noisy.deviation
         if drawn:
             mean = float(np.trace(matrix)) / len(matrix)
             deviation = math.hypot(deviation, mean * math.sqrt(2 / n_rows))
@@ -451,7 +565,8 @@ class _Asked:
 
     def squares(self, weights: FloatArray, share: float) -> tuple[float, float]:
         """Return the noisy mean squared norm of scores, and the deviation of its noise."""
-        mechanism, loss = Gaussian.sharing(share * self.total), self.scored.slopes
+        mechanism = Gaussian.sharing(share * self.total)
+        loss = self.scored.slopes
         curator, n_rows, _ = self.squared
         noisy = curator.ask(ScoreSquareSum(loss, weights, self.clip), mechanism)
         bound = (loss.slope_bound * self.clip) ** 2 / n_rows
@@ -475,17 +590,20 @@ class _Walk:
 
     def measure(self, share: float) -> None:
         """Measure the Hessian at the weights."""
-        self.hessian, self.left = self.asked.hessian(self.weights, share), self.left - share
+        self.hessian = self.asked.hessian(self.weights, share)
+        self.left = self.left - share
 
     def step(self, share: float) -> None:
         """Measure a score and go where it leads."""
         score, self.deviation = self.asked.score(self.weights, share)
         self.path.add(self.weights, score)
-        self.weights, self.left = self.path.next(self.hessian), self.left - share
+        self.weights = self.path.next(self.hessian)
+        self.left = self.left - share
 
     def short(self, share: float) -> None:
         """Take two steps, where much is known; more, with another Hessian, if that was too far."""
-        start, steps = self.weights, 1
+        start = self.weights
+        steps = 1
         self.measure(share)
         self.step(FIRST_SCORE * self.left)
         moved = self.path.length(self.weights - start)
@@ -553,12 +671,14 @@ class _Hessian:
         start, score = path.means()
         deviation /= math.sqrt(len(path.points) - 1)
         known = self._known()
-        size, blind = start.size, self.vectors[:, ~known]
+        size = start.size
+        blind = self.vectors[:, ~known]
         if self.error > MOST_NOISE:
             no: FloatArray = np.full((size, size), np.nan)
             last = (blind.T @ turn, no, 1.0, dispersion, _HIDDEN)
             return Evidence(turn @ start, no, no, no, *last)
-        values, vectors = self.values[known], self.vectors[:, known]
+        values = self.values[known]
+        vectors = self.vectors[:, known]
         inverse = 1.0 / values
         values = values + 0.5 * self.deviation**2 * (inverse + inverse.sum())
         step = -vectors @ ((score @ vectors) / values)

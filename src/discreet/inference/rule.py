@@ -17,25 +17,48 @@ from discreet.solvers import GD, Newton, Solver
 __all__ = ["check_inference", "lighter", "pilot", "reserved", "sample_rate", "whitened"]
 
 WHITEN_SHARE = 0.08
-WHITEN_NOISE = 2.0
-"""Share of a `Whiten` that is added, while its noise is below this many mean eigenvalues."""
+"""Share of a `Whiten` that is added."""
 
-PILOT_ITERATIONS, PILOT_MOMENTUM = 16, 0.375
-PILOT_NEWTON, PILOT_LINEAR = 5, 1
-"""Steps of descent and of Newton's method to the first weights: the fewest are for losses of one
-curvature, where second moments are known well. Fewer of descent would be too long: weights beyond
+WHITEN_NOISE = 2.0
+"""It is added while its noise is below this many mean eigenvalues."""
+
+PILOT_ITERATIONS = 16
+"""Steps of descent to the first weights. A smaller number would need longer steps: weights beyond
 the minimum, where the curvature is small, are a bad start."""
 
-STEP_NOISES, LEAST_STEP = (0.01, 0.03, 0.06), 0.004
-"""Noise in means, in second moments of columns and in that of rows which is small enough, and the
-least share of such a step."""
+PILOT_MOMENTUM = 0.375
+"""Momentum of these steps."""
 
-SAMPLE_ROWS, SAMPLE_SHARE, SAMPLE_OF_WEIGHT = (5_000, 20_000), 0.25, 1_000
-SAMPLE_SIGNAL, SAMPLE_NOISE, LARGEST_RATE = 400.0, 0.12, 0.5
-"""Preparation and first weights are of a sample if half of the rows are enough: this share of all,
-within limits, and this many for each weight, so that sampling errors of scores are below 0.07;
-n·μ/k of this for each weight, so that noise is less; noise of the whitening below this share of the
-mean eigenvalue."""
+PILOT_NEWTON = 5
+"""Newton's steps to the first weights."""
+
+PILOT_LINEAR = 1
+"""The same for losses of one curvature, where second moments are known well."""
+
+STEP_NOISES = (0.01, 0.03, 0.06)
+"""Noise that is small enough in means, in second moments of columns and in that of rows."""
+
+LEAST_STEP = 0.004
+"""Least share of such a step."""
+
+LARGEST_RATE = 0.5
+"""Preparation and first weights are of a sample if this share of the rows is enough for all of the
+following conditions."""
+
+SAMPLE_SHARE = 0.25
+"""Share of the rows in a sample."""
+
+SAMPLE_ROWS = (5_000, 20_000)
+"""Limits of the number of rows that this share stands for."""
+
+SAMPLE_OF_WEIGHT = 1_000
+"""Rows of a sample for each weight, so that sampling errors of scores are below 0.07."""
+
+SAMPLE_SIGNAL = 400.0
+"""n·μ/k of a sample for each weight, so that noise is less than the sampling error."""
+
+SAMPLE_NOISE = 0.12
+"""Largest noise of the whitening by a sample, over the mean eigenvalue."""
 
 
 def check_inference(solver: Solver, expansion: Any) -> None:

@@ -29,7 +29,11 @@ SMALLEST_BIAS = 0.005
 LONGEST_NAME = 28
 """Characters of a column's name that are shown."""
 
-INTERVAL_COLOUR, NOISE_COLOUR = "#9aa7b5", "#1f4e79"
+INTERVAL_COLOUR = "#9aa7b5"
+"""Colour of the interval in a forest plot."""
+
+NOISE_COLOUR = "#1f4e79"
+"""Colour of the part of the interval that the privacy noise has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +69,12 @@ class Coefficients:
             errors = noise = bias = np.full(len(values), np.nan)
         else:
             parts = covariance.parts()
-            errors, noise, bias = parts.errors, parts.noise, parts.bias
-            noise, bias, reason = noise / errors**2, bias / errors**2, covariance.reason
+            errors = parts.errors
+            noise = parts.noise
+            bias = parts.bias
+            noise = noise / errors**2
+            bias = bias / errors**2
+            reason = covariance.reason
         ordered = tuple(names[k] for k in order)
         shares = (noise[order], bias[order])
         return cls(ordered, values[order], errors[order], *shares, reason, label)
@@ -165,7 +173,8 @@ class Summary:
 
     def _numbers(self, model: Coefficients) -> dict[str, FloatArray]:
         """Return the columns of a model's table."""
-        z, (low, high) = model.z(), model.interval(self.level)
+        z = model.z()
+        (low, high) = model.interval(self.level)
         numbers = {"coef": model.values, "std err": model.errors, "z": z, "p": p_values(z)}
         numbers |= {"low": low, "high": high}
         return numbers | {"noise share": model.noise_share, "bias share": model.bias_share}
@@ -252,7 +261,8 @@ def forest_plot(summary: Summary) -> Figure:
     for panel, model in zip(panels, models, strict=True):
         kept = [k for k, name in enumerate(model.names) if name != "intercept"]
         at = np.arange(len(kept))
-        values, errors = model.values[kept], quantile(summary.level) * model.errors[kept]
+        values = model.values[kept]
+        errors = quantile(summary.level) * model.errors[kept]
         noise = errors * np.sqrt(model.noise_share[kept])
         given = np.isfinite(errors)
         panel.axvline(0.0, color="0.6", lw=0.8)

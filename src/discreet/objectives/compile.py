@@ -49,7 +49,7 @@ def kernel(function: Callable[..., Any]) -> Any:
         compiled: Any = njit(function, cache=True, **OPTIONS)
     except RuntimeError:  # numba found no folder that it can write its cache to
         return njit(function, **OPTIONS)
-    # Compiled code holds constants and kernels of other files, but numba only checks the file of
+    # Compiled code holds constants and kernels of other files, but numba only looks at the file of
     # the function: it would load code from before a change elsewhere.
     with contextlib.suppress(AttributeError):  # of numba's, not public
         compiled._cache._cache_file._source_stamp = _sources()
@@ -69,8 +69,8 @@ def subroutine(function: Callable[..., Any]) -> Any:
     """Return ``function`` for kernels to call: Python cannot, which makes it quicker to compile."""
     from numba import njit
 
-    compile_: Any = njit  # the option is not among the types that numba states
-    return compile_(function, no_cpython_wrapper=True, **OPTIONS)
+    options = OPTIONS | {"no_cpython_wrapper": True}
+    return njit(function, **options)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
@@ -85,7 +85,7 @@ def _watch() -> None:
     """Announce the first kernel that is compiled in this process (not one that is loaded).
 
     While kernels are compiled, no garbage is collected: numba makes millions of objects, and to go
-    through them many times would take a seventh of the time.
+    through them again and again would take a seventh of the time.
     """
     event: Any = importlib.import_module("numba.core.event")
 

@@ -14,9 +14,9 @@ from typing import ClassVar
 import numpy as np
 
 from discreet.accounting.budget import Budget, Measure
-from discreet.core import Account, Curator, Gaussian, L2Norm
-from discreet.core.noise import Noise
+from discreet.core import Gaussian, L2Norm
 from discreet.core.questions import ClassCounts
+from discreet.core.session import Session, Stream
 from discreet.preparation.steps import Mechanism
 from discreet.preparation.whitening import Centre
 from discreet.rows import Rows
@@ -25,10 +25,13 @@ from discreet.validate import FloatArray
 __all__ = ["Balance"]
 
 SHARES = (0.005, 0.05)
+"""Smallest and largest share of the budget for the balance."""
+
 LINEAR_SHARES = (0.02, 0.1)
+"""The same limits for a budget in which ε adds up instead of its square."""
+
 PRECISION = 100.0
-"""Smallest and largest share of the budget for the balance, and of one in which ε adds up instead
-of its square; in between, that at which the noise in a class's frequency is about 0.01."""
+"""Between the limits, the noise in a class's frequency is about one over this."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +51,14 @@ class Balance:
         ``measures`` are those that the models compose in.
         """
         if budget.pure:
-            share, limits = PRECISION / (size * budget.epsilon), LINEAR_SHARES
+            share = PRECISION / (size * budget.epsilon)
+            limits = LINEAR_SHARES
         elif "approximate" in measures:
-            share, limits = PRECISION / (size * budget.to_gdp().mu), LINEAR_SHARES
+            share = PRECISION / (size * budget.to_gdp().mu)
+            limits = LINEAR_SHARES
         else:
-            share, limits = (PRECISION / (size * budget.to_gdp().mu)) ** 2, SHARES
+            share = (PRECISION / (size * budget.to_gdp().mu)) ** 2
+            limits = SHARES
         return cls(min(max(share, limits[0]), limits[1]))
 
     def mechanism(self, measure: Measure, total: Fraction) -> Mechanism:
@@ -71,13 +77,13 @@ class Balance:
     def measure(
         rows: Rows,
         n_classes: int,
-        account: Account,
+        session: Session,
         part: int,
         mechanism: Gaussian | L2Norm,
-        noise: Noise,
+        stream: Stream,
     ) -> FloatArray:
         """Release the total weight of the rows of each class, whose codes are the targets."""
-        curator = Curator(rows, account, noise)
+        curator = session.curator(rows, stream)
         curator.open_reserved(part)
         noisy = curator.ask(ClassCounts(n_classes), mechanism)
         least = max(1.0, math.sqrt(curator.n_rows))

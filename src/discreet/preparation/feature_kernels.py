@@ -19,8 +19,8 @@ COSINE = tuple((-1.0) ** k * (2 * math.pi) ** (2 * k) / math.factorial(2 * k) fo
 def spline_rows(values, low, high, pieces, degree, first, out):
     """Write the B-splines of each number to out, from column ``first`` on.
 
-    The knots divide [low, high] into ``pieces`` of one width; numbers outside count as the nearer
-    end. out is 0 where it is written to. Numbers that are not finite become NaN.
+    The knots divide [low, high] into ``pieces`` of one width; numbers outside are clipped
+    to it. out is 0 where it is written to. Numbers that are not finite become NaN.
     """
     basis = np.empty(degree + 1)
     for i in range(values.size):

@@ -39,8 +39,7 @@ class Expansion:
     """Base class of expansions: frozen dataclasses that replace some columns by features of them.
 
     Features are the other columns of X, in their order, then those that the expansion makes.
-    ``count`` is the number of the latter. Numbers outside ``low`` and ``high`` count as the nearer
-    end.
+    ``count`` is the number of the latter. Numbers are clipped to ``low`` and ``high``.
     """
 
     columns: tuple[int, ...]
@@ -81,7 +80,8 @@ class Expansion:
 
         It is CSR if X is sparse and has more columns that stay than there are new ones, else dense.
         """
-        kept, columns = self.kept(X.shape[1]), list(self.columns)
+        kept = self.kept(X.shape[1])
+        columns = list(self.columns)
         sparse = bool(sp.issparse(X))
         if sparse and kept.size > self.count:
             values = np.asarray(X[:, columns].toarray())
@@ -237,7 +237,8 @@ class Fourier(Expansion):
         Frequencies of one block are orthogonal, which approximates the kernel better than
         independent ones (Yu et al. 2016).
         """
-        rng, wide = np.random.default_rng(seed), len(columns)
+        rng = np.random.default_rng(seed)
+        wide = len(columns)
         blocks = []
         for _ in range(-(-count // wide)):
             directions, _ = np.linalg.qr(rng.normal(size=(wide, wide)))

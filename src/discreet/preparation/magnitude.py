@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
@@ -25,59 +24,70 @@ WINDOW = 4
 """Neighbouring exponents that are counted together to find a column: three quarters of a normal
 column's numbers have one of four exponents."""
 
-TAIL_WINDOW, LEAST_TAIL = 8, 0.01
-"""Share of rows that a large exponent needs, alone or with up to this many next larger ones."""
+TAIL_WINDOW = 8
+"""Number of neighbouring exponents, from a large one upwards, whose counts are added up."""
+
+LEAST_TAIL = 0.01
+"""Share of rows that a large exponent needs, alone or with the next larger ones."""
 
 FALSE_ALARM = 1e-3
-"""Probability, at most, that noise alone makes any count or sum of any column look like entries."""
+"""Largest probability that noise alone is taken for entries of any column."""
 
-DISTANT, DISTANT_ALARM = 20, 1e-9
-"""The probability of a false detection falls with the distance of a unit from the typical one, to
-the second number at 2^±20 and beyond: a column that is scaled on a false detection is lost."""
+DISTANT = 20
+"""Distance of a unit from the typical one, in powers of two, that needs the most reliable count."""
+
+DISTANT_ALARM = 1e-9
+"""Probability of a false detection at this distance and beyond; it falls towards it. A column that
+is scaled on a false detection is lost."""
 
 TAIL = 0.1
 """Share of rows whose entries around the mean may be larger than a column's, if noise shows it."""
 
-SURE_SMALL = 7.0
-"""Deviations of one count, or of four, that show a column to be smaller than usual: stretched by
-mistake it would be longer than all others."""
+SMALL_DEVIATIONS = 7.0
+"""Deviations of one count, or of four, that show a column to be of a smaller unit than typical: one
+that was scaled up on a false detection would be longer than all others."""
 
-COARSE, LIKELY = 20.0, 2.5
-"""Noise is coarse if its deviation is above one over this of the rows. Then columns of which four
-neighbours are above this many deviations are taken to be there, near those that are seen."""
+IMPRECISE = 20.0
+"""Counts are imprecise if the deviation of their noise is above one over this of the rows."""
+
+LIKELY = 2.5
+"""Deviations of the count of four neighbours at which a column is likely to be there, if counts are
+imprecise and its unit is near those of columns that were detected."""
 
 DENSE = 0.5
-"""Share of the rows with an entry other than 0 and ±1 above which a column may be far from 0."""
+"""Share of the rows with an entry other than 0 and ±1 above which a column may have a large mean
+compared with its spread."""
 
-CONSTANT, CAUTION = 0.7, 6
-"""Share of the rows with one exponent above which a column may be a constant with rare exceptions,
-and the largest power of two by which it is stretched around its mean, once."""
+CONSTANT = 0.7
+"""Share of the rows with one exponent above which a column may be a constant with exceptions."""
+
+CONSTANT_POWER = 6
+"""Largest power of two by which such a column is scaled up around its mean, once."""
 
 EXCEPTIONS = 4.0
 """If that exponent is above this many deviations of the noise in the mean, there are exceptions:
-only they move the mean of a constant away from it. Then the column is not stretched."""
+only they move the mean of a constant away from it. Then the column is not scaled up."""
 
 SAME = 3
 """Columns whose exponents differ by at most this are left as they are: later steps suffice."""
 
-FURTHEST = 12
-"""Largest power of two by which columns of rows of a known norm are stretched."""
+LARGEST_POWER = 12
+"""Largest power of two by which columns of rows of a known norm are scaled up."""
 
 FALSE_LARGEST = 0.01
-"""The same for counts of rows by their largest entry: a column that is shrunk by mistake is lost,
-one that is not seen makes the rows that have it useless."""
-
-LARGEST_ENTRY = 1e30
-"""Entries are cut to it, so that they stay finite in single precision."""
+"""Largest probability of a false detection in counts of rows by their largest entry. A column that
+is scaled down on a false detection is lost; one that is not detected makes the rows that have it
+unusable."""
 
 
 @dataclass(frozen=True)
 class Magnitude(Step):
-    """Multiply each column by a power of two, so that the large numbers of all are alike.
+    """Multiply each column by a power of two, so that their large numbers are of similar size.
 
-    The first time it measures columns as they are. After `Centre` it measures columns again that
-    may be far from 0 (years, timestamps): around their mean they are smaller. Columns of zeros and
-    ones are left as they are, and so are those in which noise hides everything.
+    The first time it measures columns as they are. After `Centre` it measures columns whose mean
+    may be large compared with their spread (years, timestamps): around their mean they are smaller.
+    Columns of zeros and ones are left as they are, and so are unresolved columns: those of which no
+    count exceeds the noise.
 
     Parameters
     ----------
@@ -105,12 +115,12 @@ class Magnitude(Step):
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedMagnitude, Known]:
         """Ask for the counts.
 
-        The first time columns that noise hides are taken to be of the usual unit, and so are nearly
-        constant ones of a smaller unit: their exceptions may be far larger. Columns around their
-        mean are stretched to the largest of them.
+        The first time unresolved columns are taken to be of the typical unit, and so are nearly
+        constant ones of a smaller unit: their exceptions may be much larger. Columns around their
+        mean are scaled up to the largest of them.
         """
         noisy = curator.ask(ExponentCounts(curator.n_features), mechanism)
-        cells = noisy.values.reshape(curator.n_parameters, -1)
+        cells = noisy.values.reshape(curator.n_features, -1)
         dense = _windows(cells[:, :-1]).max(axis=1) > DENSE * curator.n_rows
         counts = cells[:, :-1].copy()
         counts[:, 1 - EXPONENTS[0]] += cells[:, -1]
@@ -118,39 +128,40 @@ class Magnitude(Step):
         ours = np.arange(found.size) < found.size - self.known
         dense &= np.isfinite(found) & ours
         constant = counts.max(axis=1) > CONSTANT * curator.n_rows
-        sure = -float(ndtri(FALSE_ALARM / cells.size))
+        threshold = -float(ndtri(FALSE_ALARM / cells.size))  # in deviations of the noise
         if norms is None or norms.raw:
-            factors, seen = np.ones(found.size), np.isfinite(found) & ours
-            varied = seen & ~constant
-            if seen.any():
-                median = np.round(np.median(found[varied if varied.any() else seen]))
-                distances = np.where(seen, np.abs(found - median), 0.0)
+            factors = np.ones(found.size)
+            resolved = np.isfinite(found) & ours
+            varied = resolved & ~constant
+            if resolved.any():
+                median = np.round(np.median(found[varied if varied.any() else resolved]))
+                distances = np.where(resolved, np.abs(found - median), 0.0)
                 for distance in np.unique(distances[distances > SAME]):
                     alarm = _alarm(FALSE_ALARM, distance)
                     certain = exponents(counts, noisy.deviation, curator.n_rows, alarm)
                     found = np.where(distances == distance, certain, found)
-                seen &= np.isfinite(found)
-                powers = np.where(seen, found, median)
+                resolved &= np.isfinite(found)
+                powers = np.where(resolved, found, median)
                 powers = np.where(constant & varied.any(), np.maximum(powers, median), powers)
                 powers[~ours] = 0.0
                 factors = 2.0**-powers if np.ptp(powers) > SAME else factors
             changed = bool((factors != 1.0).any())
             unknown = RowNorms(*3 * (math.inf,), raw=True, dense=dense, in_units=changed)
-            indicators = _windows(cells[:, :-1]).max(axis=1) <= sure * 2 * noisy.deviation
-            known = replace(unknown, resolved=seen, indicators=indicators & ours)
+            indicators = _windows(cells[:, :-1]).max(axis=1) <= threshold * 2 * noisy.deviation
+            known = replace(unknown, resolved=resolved, indicators=indicators & ours)
             return FittedMagnitude(factors, noisy.deviation), known
         tails, likely = upper_exponents(counts, noisy.deviation, curator.n_rows, 2 * norms.clip)
-        usual = 2.0 ** (counts.argmax(axis=1) + EXPONENTS[0] - 1.0)
+        fullest = 2.0 ** (counts.argmax(axis=1) + EXPONENTS[0] - 1.0)
         chosen = np.isfinite(tails) & (dense if norms.dense is None else norms.dense)
-        rare = usual > EXCEPTIONS * norms.mean_noise
+        rare = fullest > EXCEPTIONS * norms.mean_noise
         chosen &= ours & ~(constant & (rare if norms.constant is None else rare | norms.constant))
         factors = np.ones(found.size)
         if chosen.any():
             largest = tails[chosen].max()
-            powers = np.minimum(largest - likely, np.where(constant, CAUTION, FURTHEST))
+            powers = np.minimum(largest - likely, np.where(constant, CONSTANT_POWER, LARGEST_POWER))
             factors[chosen] = 2.0 ** np.where(powers > SAME, powers, 0.0)[chosen]
             norm = math.hypot(norms.clip, 2.0**largest * math.sqrt(chosen.sum()))
-            norms = replace(norms, clip=norm, typical=norm, usual=0.0)
+            norms = replace(norms, clip=norm, typical=norm, median=0.0)
             norms = replace(norms, dense=chosen, constant=constant)
         return FittedMagnitude(factors, noisy.deviation), norms
 
@@ -159,9 +170,10 @@ class Magnitude(Step):
 class Largest(Magnitude):
     """Shrink columns that hold the largest entries of many rows, by powers of two.
 
-    A column that few rows have, such as gains in dollars, is too rare for `Magnitude` to see, and
-    makes these rows far longer than others. Columns that are found are left aside in later steps of
-    this kind, and brought to the usual size of the others' largest entries. Before `Radius`.
+    A rare column, such as gains in dollars, may be too rare for `Magnitude` to detect, and makes
+    the rows that have it much longer than others. Columns that are detected are left aside in later
+    steps of this kind, and brought to the typical size of the others' largest entries. It comes
+    before `Radius`.
 
     Parameters
     ----------
@@ -177,34 +189,36 @@ class Largest(Magnitude):
     name: ClassVar[str] = "largest"
 
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedMagnitude, Known]:
-        """Ask for the counts; nothing is shrunk where noise hides the usual size."""
+        """Ask for the counts; nothing is scaled where noise exceeds that of the typical size."""
         norms = norms or RowNorms(*3 * (math.inf,), raw=True)
-        columns = curator.n_parameters
-        ours, factors = np.arange(columns) < columns - self.known, np.ones(columns)
+        columns = curator.n_features
+        ours = np.arange(columns) < columns - self.known
+        factors = np.ones(columns)
         sizes = np.full(columns, np.nan) if norms.sizes is None else norms.sizes
         left = ours & np.isnan(sizes)
         among = left if left.any() else ours
         noisy = curator.ask(ExponentCounts(columns, among), mechanism)
         cells = noisy.values.reshape(columns + 1, -1)
         clear = np.maximum(cells, _windows(cells, 2) / math.sqrt(2)) / noisy.deviation
-        sure = -float(ndtri(FALSE_LARGEST / (2 * cells.size)))
-        usual, one = int(cells[-1].argmax()), (1 - EXPONENTS[0]) // OCTAVES
+        threshold = -float(ndtri(FALSE_LARGEST / (2 * cells.size)))
+        typical = int(cells[-1].argmax())
+        one = (1 - EXPONENTS[0]) // OCTAVES
         if self.known:
-            usual = one
+            typical = one
         elif norms.in_units:
-            usual = min(usual, one)
-        if clear[-1].max() > sure:
-            found = among & (clear[:-1].max(axis=1) > sure)
+            typical = min(typical, one)
+        if clear[-1].max() > threshold:
+            found = among & (clear[:-1].max(axis=1) > threshold)
             largest = clear[:-1].argmax(axis=1)
             certain = -float(ndtri(DISTANT_ALARM / (2 * cells.size)))
-            doubtful = OCTAVES * (largest - usual) > DISTANT
+            doubtful = OCTAVES * (largest - typical) > DISTANT
             if norms.resolved is not None:  # a measured unit is contradicted by certain counts only
-                doubtful |= norms.resolved & (largest > usual + 1)
+                doubtful |= norms.resolved & (largest > typical + 1)
             found &= ~doubtful | (clear[:-1].max(axis=1) > certain)
             sizes = np.where(found, largest, sizes)
-            far = sizes > usual + 1
-            factors[far] = 2.0 ** (OCTAVES * (usual - sizes[far]))
-            norms = replace(norms, sizes=np.where(far, usual, sizes))
+            larger = sizes > typical + 1
+            factors[larger] = 2.0 ** (OCTAVES * (typical - sizes[larger]))
+            norms = replace(norms, sizes=np.where(larger, typical, sizes))
         return FittedMagnitude(factors, noisy.deviation), norms
 
 
@@ -242,86 +256,83 @@ class FittedMagnitude(FittedStep):
             return AffineMap.in_units(start.units * self.factors)
         return start.scaled(self.factors)
 
-    def apply(self, X: Any, *, in_place: bool = False) -> Any:
-        """Multiply the columns; X itself if all factors are 1. A sparse table stays sparse."""
-        if (self.factors == 1.0).all():
-            return X
-        factors, sparse = self.factors.astype(X.dtype), bool(sp.issparse(X))
-        with np.errstate(over="ignore"):
-            if sparse:
-                data = np.clip(X.data * factors[X.indices], -LARGEST_ENTRY, LARGEST_ENTRY)
-                return sp.csr_array((data, X.indices, X.indptr), shape=X.shape)
-            out = np.multiply(X, factors, out=X if in_place else None, order="C")
-        return np.clip(out, -LARGEST_ENTRY, LARGEST_ENTRY, out=out)
-
 
 def exponents(
     counts: FloatArray, deviation: float, n_rows: int, false_alarm: float = FALSE_ALARM
 ) -> FloatArray:
-    """Return the exponent of the large numbers of each column; NaN where noise hides all.
+    """Return the exponent of the large numbers of each column; NaN for unresolved columns.
 
     ``counts`` has one row per column and one entry per exponent; that of 1 is the sum of two noisy
-    counts. A column is seen if a count, or the sum of four or eight neighbours, is more than noise
-    makes anywhere in the table. Its exponent is the largest that a hundredth of the rows reach, as
-    far as noise does not explain it, but at least that of the fullest four neighbours, if four or
-    eight show the column: the uppermost of them, or of the first overlapping four that are as full
-    up to noise (of eight, the first may be far below the column's large numbers). Where noise is
-    coarse, columns that are not seen have the fullest exponent of all of them together, if that is
-    clear, or the larger one of their likely four, if near those of columns that are seen.
-    ``false_alarm`` bounds the probability that noise alone shows any column of the table.
+    counts. A column is detected if a count, or the sum of four or eight neighbours, is more than
+    noise makes anywhere in the table. Its exponent is the largest that a hundredth of the rows
+    reach, where noise does not explain it. It is at least that of the fullest four neighbours, if
+    four or eight detect the column: the uppermost of them, or of the first overlapping four that
+    are as full up to noise. (Of eight, the first may be much below the column's large numbers.)
+
+    Where counts are imprecise, columns that are not detected have the fullest exponent of all of
+    them together, if that exceeds the noise, or the larger one of their likely four, if it is near
+    those of detected columns. ``false_alarm`` bounds the probability that noise alone detects any
+    column of the table.
     """
-    sure = -float(ndtri(false_alarm / (3 * counts.size)))
-    places, variances = np.arange(counts.shape[1]), np.full((1, counts.shape[1]), deviation**2)
+    threshold = -float(ndtri(false_alarm / (3 * counts.size)))
+    places = np.arange(counts.shape[1])
+    variances = np.full((1, counts.shape[1]), deviation**2)
     variances[0, 1 - EXPONENTS[0]] *= 2
     tails, tail_variances = (
         _windows(cells[:, ::-1], TAIL_WINDOW)[:, ::-1] for cells in (counts, variances)
     )
-    single = counts > np.maximum(sure * np.sqrt(variances), LEAST_TAIL * n_rows)
-    wide = tails > np.maximum(sure * np.sqrt(tail_variances), LEAST_TAIL * n_rows)
+    single = counts > np.maximum(threshold * np.sqrt(variances), LEAST_TAIL * n_rows)
+    wide = tails > np.maximum(threshold * np.sqrt(tail_variances), LEAST_TAIL * n_rows)
     reached = np.where(single | wide, places, -1).max(axis=1)
-    windows, noise = _windows(counts), np.sqrt(_windows(variances))
+    windows = _windows(counts)
+    noise = np.sqrt(_windows(variances))
     fullest = windows.argmax(axis=1)
     near = places > fullest[:, None] - WINDOW
     first = (near & (windows >= windows.max(axis=1)[:, None] - 2 * noise)).argmax(axis=1)
-    clear = (windows > sure * noise).any(axis=1)
+    clear = (windows > threshold * noise).any(axis=1)
     around = np.where(clear, first, np.where(wide.any(axis=1), fullest, -1))
     best = np.maximum(reached, around)
-    seen, coarse = best >= 0, COARSE * deviation > n_rows
-    if seen.any() and not coarse:
-        certain = np.maximum(counts / np.sqrt(variances), windows / noise).max(axis=1) >= SURE_SMALL
-        best[seen & ~certain & (best < np.median(best[seen]) - SAME)] = -1
-    if seen.any() and coarse:
-        reach = (best[seen].min() - WINDOW, best[seen].max() + WINDOW)
-        sums, together = counts[~seen].sum(axis=0), deviation * math.sqrt(2 * (~seen).sum())
+    found = best >= 0
+    imprecise = IMPRECISE * deviation > n_rows
+    if found.any() and not imprecise:
+        deviations = np.maximum(counts / np.sqrt(variances), windows / noise).max(axis=1)
+        small = best < np.median(best[found]) - SAME
+        best[found & small & (deviations < SMALL_DEVIATIONS)] = -1
+    if found.any() and imprecise:
+        reach = (best[found].min() - WINDOW, best[found].max() + WINDOW)
+        sums = counts[~found].sum(axis=0)
+        together = deviation * math.sqrt(2 * (~found).sum())
         shown = sums.max() > -float(ndtri(false_alarm / sums.size)) * together
-        common = sums.argmax() if shown else -1  # of all that are not seen
+        common = sums.argmax() if shown else -1  # of all that were not detected
         likely = (windows > LIKELY * noise).any(axis=1) & (first > common)
         likely &= (reach[0] <= first) & (first <= reach[1])
-        best = np.where(seen, best, np.where(likely, first, common))
+        best = np.where(found, best, np.where(likely, first, common))
     return np.where(best >= 0, best + float(EXPONENTS[0]), np.nan)
 
 
 def upper_exponents(
     counts: FloatArray, deviation: float, n_rows: int, largest: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the largest exponent that a tenth of a column's entries reach: surely, and likely.
+    """Return the largest exponent that a tenth of a column's entries reach: reliable, and likely.
 
-    Entries are at most ``largest``, so larger exponents are not looked at: their counts are noise.
-    Where noise is large, up to a third has to reach the exponent; beyond, nothing is seen. The more
-    columns there are, the surer a count has to be: one that noise alone made would decide for all.
-    Likely ones need two deviations, so that columns alike seldom differ. Columns that reach none of
-    those that are seen are smaller, and get the last of them; NaN if there is none, or if all
-    exponents are seen and the column has no entry but 0.
+    Entries are at most ``largest``, so larger exponents are left out: their counts are noise. Where
+    noise is large, up to a third of the entries has to reach the exponent; beyond, nothing is
+    detected. The more columns there are, the more deviations a count needs: one that noise alone
+    made would decide for all. Likely exponents need two deviations, so that those of similar
+    columns seldom differ. Columns that reach no exponent that can be detected are smaller, and get
+    the last of them; NaN if there is none, or if all exponents can be detected and the column has
+    no entry but 0.
     """
     top = min(max(math.frexp(largest)[1] - EXPONENTS[0], 0), counts.shape[1] - 1)
-    sure = max(2.5, math.sqrt(2 * math.log(len(counts))) + 0.45)
+    threshold = max(2.5, math.sqrt(2 * math.log(len(counts))) + 0.45)
     noise = deviation * np.sqrt(np.arange(1, top + 2))
-    visible = int((sure * noise < 0.25 * n_rows).sum())
+    visible = int((threshold * noise < 0.25 * n_rows).sum())
     if not visible:
         return (np.full(len(counts), np.nan),) * 2
-    sums, noise = np.cumsum(counts[:, top::-1], axis=1)[:, :visible], noise[:visible]
+    sums = np.cumsum(counts[:, top::-1], axis=1)[:, :visible]
+    noise = noise[:visible]
     below = top - visible + 1.0 if visible <= top else np.nan
-    reached = (sums > TAIL * n_rows + times * noise for times in (sure, 2.0))
+    reached = (sums > TAIL * n_rows + times * noise for times in (threshold, 2.0))
     first, second = (np.where(r.any(axis=1), top - r.argmax(axis=1), below) for r in reached)
     return first + EXPONENTS[0], second + EXPONENTS[0]
 

@@ -14,14 +14,12 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from discreet.core import Account, Curator
-from discreet.core.noise import Noise
+from discreet.core.session import Session, Stream
 from discreet.engines import BlockTable
 from discreet.errors import NotSupported
 from discreet.objectives import Problem
@@ -36,10 +34,11 @@ from discreet.preparation.steps import (
     Mechanism,
     Radius,
     RowNorms,
+    Spread,
     Step,
 )
 from discreet.preparation.whitening import MARGIN, Scale
-from discreet.rows import AffineMap, Rows, RowWeights, as_rows
+from discreet.rows import AffineMap, Rows, as_rows
 from discreet.validate import FloatArray, number
 
 LARGEST_DENSE = 2**32
@@ -67,7 +66,7 @@ def check_steps(preparation: Any, data_norm: float | None) -> tuple[Step, ...]:
         )
     kinds = [step.name for step in steps]
     if any(kinds.count(kind) > MOST.get(kind, 1) for kind in kinds):
-        # Each step stretches what the one before left: many could make a single row overflow.
+        # Each step scales up what the one before left: many could make a single row overflow.
         raise ValueError(
             "preparation must have each kind of step once at most, Spread, Centre and Scale "
             "twice, Magnitude and Largest three times."
@@ -80,6 +79,13 @@ def check_steps(preparation: Any, data_norm: float | None) -> tuple[Step, ...]:
         )
     if data_norm is not None and not all(isinstance(step, Bounds) for step in steps):
         number("data_norm", data_norm, least=NORMS[0], most=NORMS[1])
+    _check_order(steps, data_norm)
+    return steps
+
+
+def _check_order(steps: Sequence[Step], data_norm: float | None) -> None:
+    """Refuse steps in an order in which one lacks what it needs from those before."""
+    kinds = [step.name for step in steps]
     if "bounds" in kinds[1:]:
         raise ValueError(
             "Bounds must be the first step of a preparation: the columns that it makes are those "
@@ -100,183 +106,339 @@ def check_steps(preparation: Any, data_norm: float | None) -> tuple[Step, ...]:
                 "clipped to it."
             )
         known = known or isinstance(step, Radius)
-    return steps
-
-
-def check_table(steps: Sequence[Step], X: Any, width: int, *, copy: bool) -> bool:
-    """Refuse a table by its shape, before a row is read; return whether steps make new tables.
-
-    ``width`` is the number of features that are made of X, before the steps after `Bounds`. Steps
-    make new tables with ``copy``, and if those after `Bounds` are not one `AffineMap`: `Radius` can
-    only come first, or after `Magnitude` and `Largest`.
-    """
-    for step in steps:
-        if isinstance(step, Bounds) and max(step.columns) >= X.shape[1]:
-            raise ValueError(
-                f"Bounds names column {max(step.columns)}, but X has {X.shape[1]} columns, counted "
-                "from 0."
-            )
-        if step.widest is not None and width > step.widest:
-            raise NotSupported(
-                f"{type(step).__name__} takes tables of at most {step.widest} columns; X has "
-                f"{width}. Use fewer columns, or Centre and Scale, which take any number."
-            )
-    later = [type(step) for step in steps if not isinstance(step, Bounds)]
-    while later[:1] in ([Magnitude], [Largest]):
-        later = later[1:]
-    if not copy and later and Radius not in later[1:]:
-        return False
-    n_rows = X.shape[0]
-    size = n_rows * width * X.dtype.itemsize
-    if sp.issparse(X) and any(step.dense for step in steps) and size > LARGEST_DENSE:
-        raise NotSupported(
-            f"Centre and Whiten make a dense table of a sparse one; with {width:,} columns it "
-            f"would take more than {LARGEST_DENSE / 2**30:g} GiB. Leave these steps out, or use "
-            "fewer columns or float32."
-        )
-    return True
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """Rows for the model, what was released of them, and where they come from.
+class Recipe:
+    """All that a preparation does, by public numbers: fixed before a row is read.
 
-    ``start`` are the rows of the table in the units of the map, before they are scaled down and
-    mapped; None if steps wrote tables. ``sample`` are those of them that steps saw, ``size`` of
-    them expected; None if that were all. ``norms`` is what the steps found out about the norm of
-    the rows, if anything.
+    Attributes
+    ----------
+    steps, mechanisms
+        The steps, and the mechanism of each.
+    expansion
+        Makes features of columns, after `Bounds` and before the other steps.
+    data_norm
+        Public bound on the norm of a row before the preparation.
+    rate
+        Steps after `Bounds` see a Poisson sample of the rows at this rate, if it is below 1, if
+        rows have no weights and if the model takes mapped rows. The first of them must then be one
+        that takes rows of any norm, such as `Radius`.
+    writes
+        True if the model needs a table: the prepared rows are written, once.
+    """
+
+    steps: tuple[Step, ...] = ()
+    mechanisms: tuple[Mechanism, ...] = ()
+    expansion: Expansion | None = None
+    data_norm: float | None = None
+    rate: float = 1.0
+    writes: bool = False
+
+    def check_table(self, X: Any, width: int) -> None:
+        """Refuse a table by its shape, before a row is read.
+
+        ``width`` is the number of features that are made of X, before the steps after `Bounds`.
+        """
+        for step in self.steps:
+            if isinstance(step, Bounds) and max(step.columns) >= X.shape[1]:
+                raise ValueError(
+                    f"Bounds names column {max(step.columns)}, but X has {X.shape[1]} columns, "
+                    "counted from 0."
+                )
+            if step.widest is not None and width > step.widest:
+                raise NotSupported(
+                    f"{type(step).__name__} takes tables of at most {step.widest} columns; X has "
+                    f"{width}. Use fewer columns, or Centre and Scale, which take any number."
+                )
+        sparse: bool = sp.issparse(X)
+        if not sparse or not any(step.dense for step in self.steps):
+            return
+        size = X.shape[0] * width * X.dtype.itemsize
+        if size > LARGEST_DENSE and self.copies:
+            raise NotSupported(
+                f"Centre and Whiten make a dense table of a sparse one; with {width:,} columns it "
+                f"would take more than {LARGEST_DENSE / 2**30:g} GiB. Leave these steps out, or "
+                "use fewer columns or float32."
+            )
+
+    @property
+    def copies(self) -> bool:
+        """True if the prepared rows are written to a table of their own."""
+        return self.writes or self.clips_twice
+
+    @property
+    def clips_twice(self) -> bool:
+        """True if `Radius` comes after a step that maps rows: it clips mapped rows."""
+        kinds = [type(step) for step in self.steps]
+        before = set(kinds[: kinds.index(Radius)]) if Radius in kinds else set()
+        return bool(before - {Bounds, Magnitude, Largest, Spread})
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """Rows between two steps of a preparation: a table, and one affine map of its rows.
+
+    Attributes
+    ----------
+    table, make
+        The table, and a function that makes rows of it.
+    affine
+        The map from rows of the table to those of the next step; None before a step mapped any.
+    plain, start, base
+        Rows of the table as the first step of the map saw them, in the units of the map, and scaled
+        down to its norm.
+    before
+        The stage whose mapped rows the table was written from, if it was.
+    is_expanded
+        True if an expansion has made features of the columns.
+    """
+
+    table: Any
+    make: Callable[..., Rows]
+    affine: AffineMap | None = None
+    plain: Rows | None = None
+    start: Rows | None = None
+    base: Rows | None = None
+    before: Stage | None = None
+    is_expanded: bool = False
+
+    def rows(self, *, fit_intercept: bool = False, row_norm: float | None = None) -> Rows:
+        """Return the mapped rows; those of a norm above ``row_norm`` are clipped to it in moments.
+
+        Units alone are no map yet: `check_steps` sees to it that `Radius` follows, which takes rows
+        of any norm.
+        """
+        if self.affine is None or self.start is None or self.base is None:
+            return self.make(self.table, fit_intercept=fit_intercept, row_norm=row_norm)
+        if math.isinf(self.affine.row_norm):
+            return self.start
+        return self.base.transformed(self.affine, fit_intercept=fit_intercept, row_norm=row_norm)
+
+    def expanded(self, expansion: Expansion | None, width: int) -> Stage:
+        """Return the rows of features that an expansion makes of columns; itself if it did."""
+        if expansion is None or self.is_expanded:
+            return self
+        table = self.table
+        if isinstance(table, BlockTable):
+            return replace(self, table=table.expanded(expansion, width), is_expanded=True)
+        return replace(self, table=expansion.transform(table), is_expanded=True)
+
+    def then(self, step: FittedStep, seen: Rows) -> Stage:
+        """Return the rows after a step that was fitted to the rows ``seen``."""
+        if isinstance(step, FittedBounds):
+            return replace(self, table=_applied(step, self.table))
+        affine = step.affine_map(self.affine, self.table.shape[1])
+        if affine is None or affine is self.affine:  # the step leaves rows as they are
+            return self
+        same = self.affine is not None and np.array_equal(self.affine.units, affine.units)
+        if same and self.affine is not None and self.affine.row_norm == affine.row_norm:
+            return replace(self, affine=affine)
+        return replace(self, affine=affine).over(seen if self.plain is None else self.plain)
+
+    def over(self, plain: Rows) -> Stage:
+        """Return the same map over other rows of the table."""
+        assert self.affine is not None
+        norm = self.affine.row_norm
+        start = plain.with_units(self.affine.units) if self.affine.units.ndim else plain
+        base = start if math.isinf(norm) else start.with_row_norm(norm)
+        return replace(self, plain=plain, start=start, base=base)
+
+    def written(self) -> Stage:
+        """Return the mapped rows as a table of their own; itself if no step mapped any."""
+        if self.affine is None:
+            return self
+        table = _applied(Written(self.affine), self.table)
+        return Stage(table, self.make, before=self, is_expanded=self.is_expanded)
+
+    @property
+    def first(self) -> Stage:
+        """The stage whose table is that of the features."""
+        return self if self.before is None else self.before.first
+
+    @property
+    def whole(self) -> AffineMap | None:
+        """The map from rows of the first table, with the clip of the first map alone."""
+        before = None if self.before is None else self.before.whole
+        if before is None or self.affine is None:
+            return self.affine or before
+        return before.followed_by(self.affine)
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """The rows of a table under an affine map, as a new table.
+
+    *Privacy.* A row of the result is a function of that row, the map and the type of the table.
+    """
+
+    affine: AffineMap
+
+    def apply(self, X: Any) -> Any:
+        """Return the mapped rows: CSR if X is sparse and no entry of 0 changes, else dense."""
+        rows = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False)
+        rows = rows.with_units(self.affine.units) if self.affine.units.ndim else rows
+        rows = rows.with_row_norm(self.affine.row_norm)
+        return rows.transformed(self.affine, fit_intercept=False).materialised()
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Rows for the model, what was released of them, and the map that made them.
+
+    Attributes
+    ----------
+    rows, fitted, known
+        Rows for the model, the fitted steps, and what they found out about the rows.
+    start, affine
+        Rows of the features before they are scaled down and mapped, and the map to prepared rows,
+        with its first clip alone; None if no step mapped any.
+    inference_norm
+        Norm that ``start`` is scaled down to for inference, instead of the map's own.
+    mapped
+        True if the model sees rows under the map, not a table that was written.
+    sample, size
+        Those rows of ``start`` that steps saw, if they did not see all, and their expected number.
     """
 
     rows: Rows
     fitted: tuple[FittedStep, ...]
-    affine: AffineMap | None = None
+    known: RowNorms | None = None
     start: Rows | None = None
+    affine: AffineMap | None = None
+    inference_norm: float = math.inf
+    mapped: bool = False
     sample: Rows | None = None
     size: int = 0
-    norms: RowNorms | None = None
 
     def sampled_rows(self, problem: Problem) -> tuple[Rows, Problem]:
         """Return the rows that steps saw, for a model of the problem on them."""
         if self.sample is None or self.affine is None:
             return self.rows, problem
         rows = self.sample.with_row_norm(self.affine.row_norm)
-        public: Any = {"fit_intercept": problem.fit_intercept, "row_norm": problem.row_norm}
-        return rows.transformed(self.affine, **public), replace(problem, n_rows=self.size)
+        rows = rows.transformed(
+            self.affine, fit_intercept=problem.fit_intercept, row_norm=problem.row_norm
+        )
+        return rows, replace(problem, n_rows=self.size)
+
+    def inference_rows(self, change: Callable[[Rows], Rows]) -> tuple[Rows, Rows | None]:
+        """Return rows under the map for inference, clipped to a much larger norm than the radius.
+
+        ``change`` gives rows other targets and weights. The second are those that the preparation
+        saw, if it did not see all. Answers about such rows must bound each row's part themselves.
+
+        *Privacy.* A row of the result is a function of that row and of released numbers.
+        """
+        if self.start is None or self.affine is None:
+            return change(self.rows), None
+        affine = replace(self.affine, row_norm=self.inference_norm)
+        public: Any = {"fit_intercept": self.rows.fit_intercept}
+        rows = change(self.start).with_row_norm(self.inference_norm).transformed(affine, **public)
+        if self.sample is None:
+            return rows, None
+        return rows, self.sample.with_row_norm(self.inference_norm).transformed(affine, **public)
 
 
 def transform(
-    steps: Sequence[Step],
-    mechanisms: Sequence[Mechanism],
+    recipe: Recipe,
     X: Any,
-    targets: FloatArray | None,
-    account: Account,
-    noises: Sequence[Noise],
-    *,
-    copy: bool,
-    data_norm: float | None,
+    make: Callable[..., Rows],
+    session: Session,
+    streams: Sequence[Stream],
     problem: Problem,
-    weights: RowWeights | None = None,
-    expansion: Expansion | None = None,
-    rate: float = 1.0,
 ) -> Prepared:
     """Run the steps, each on what the one before made of X; return rows and what was released.
 
-    X itself is never written to. With ``copy``, the new table is one array of its type (or a CSR
-    matrix, if X is one and no step made it dense). Without, only `Bounds` makes a new table; what
-    the other steps do is one affine map and left to `Rows.transformed` (`check_table` decides).
+    ``make`` makes rows of a table: it knows the targets, and gives rows weights by which every unit
+    has a total weight of at most 1. X itself is never written to. What the steps do is one affine
+    map of the rows. Only `Bounds` and an expansion make a new table, a `Radius` after other steps,
+    which depends on the norms of mapped rows, and the end of the preparation, if the model needs a
+    table.
 
-    No step uses the targets, which are those of the first model, or None where X holds its own.
-    ``account`` has each step's share reserved. ``data_norm`` is a public bound on the norm of a row
-    before the preparation; the problem may have one after it. Every step sees the rows with their
-    ``weights``. ``expansion`` makes features of the columns, after `Bounds` and before the other
-    steps. With a ``rate`` below 1, steps after `Bounds` see a Poisson sample of rows without
-    weights, drawn once, if there is no ``copy``. The first of them must be one that takes rows of
-    any norm, such as `Radius`.
+    The session has each step's share of the budget reserved; no step uses a target. The problem
+    may have a bound on the norm of rows after the preparation.
 
-    *Privacy.* Nothing is claimed for the sample: a row is in it at most once, so every answer has
+    *Privacy.* Nothing is claimed for a sample: a row is in it at most once, so every answer has
     the sensitivity that it has on all rows. Proof: docs/proofs/preparation.md.
     """
-    table: Any = X
-    plain: Rows | None = None  # rows that the first of these steps sees
-    base: Rows | None = None  # the same, in these units
-    units: FloatArray = np.ones(())
-    affine: AffineMap | None = None
-    rows_of = partial(_rows_of, weights=weights)
-    rows_now: Callable[..., Rows] = partial(rows_of, X, targets)  # for the next step or the model
-    norms = None if data_norm is None else RowNorms(*3 * (float(data_norm),), raw=True)
+    stage = Stage(X, make)
+    known = None if recipe.data_norm is None else RowNorms.raw_up_to(recipe.data_norm)
+    sampling = Sampling(1.0 if recipe.copies else recipe.rate)
     fitted: list[FittedStep] = []
-    made = expansion is None
-    start: Rows | None = None  # all rows of the table, before they are scaled and mapped
-    whole: Rows | None = None  # the same, where steps see a sample of them
-    sample: Rows | None = None
-    size: int | None = None
-    sampled = rate < 1 and not copy and weights is None
-    for part, step in enumerate(steps):
-        if expansion is not None and not made and not isinstance(step, Bounds):
-            table, made = _expanded(expansion, table, problem.n_features), True
-            rows_now = partial(rows_of, table, targets)
-        bound = norms.clip if norms and step.bounded else None
-        rows = rows_now(fit_intercept=False, row_norm=bound)
-        if sampled and whole is None and not isinstance(step, Bounds):
-            whole, generator = rows, Curator(rows, account, noises[part]).generator()
-            rows, size = rows.sample(rate, generator), round(rate * rows.public_size)
-        curator = Curator(rows, account, noises[part], n_rows=size)
+    for part, step in enumerate(recipe.steps):
+        if not isinstance(step, Bounds):
+            stage = stage.expanded(recipe.expansion, problem.n_features)
+        if isinstance(step, Radius) and recipe.clips_twice:
+            stage = stage.written()
+        rows = stage.rows(row_norm=known.clip if known and step.bounded else None)
+        if not isinstance(step, Bounds):
+            rows = sampling.of(rows, session, streams[part])
+        curator = session.curator(rows, streams[part], n_rows=sampling.size)
         curator.open_reserved(part)
-        released, norms = step.fit(curator, mechanisms[part], norms)
+        released, known = step.fit(curator, recipe.mechanisms[part], known)
         fitted.append(released)
-        affine = None if copy else released.affine_map(affine, table.shape[1])
-        if affine is None:
-            table = _applied(released, table, own=table is not X)
-            rows_now = partial(rows_of, table, targets)
-        else:
-            plain = rows if plain is None else plain  # with the norms that this step's rows have
-            if base is None or not np.array_equal(units, affine.units):
-                units = affine.units
-                base = start = plain.with_units(units) if units.ndim else plain
-            if math.isinf(affine.row_norm):
-                # `check_steps` sees to it that the next step is `Radius`, which takes any rows
-                rows_now = lambda rows=base, **_: rows  # noqa: E731
-                continue
-            if base.row_norm != affine.row_norm:
-                base = base.with_row_norm(affine.row_norm)
-            rows_now = partial(base.transformed, affine)
-    if expansion is not None and not made:
-        rows_now = partial(rows_of, _expanded(expansion, table, problem.n_features), targets)
-    if whole is not None and affine is not None:
-        sample, start = start, whole.with_units(affine.units) if affine.units.ndim else whole
-        rows_now = partial(start.with_row_norm(affine.row_norm).transformed, affine)
-    rows = rows_now(fit_intercept=problem.fit_intercept, row_norm=problem.row_norm)
-    return Prepared(rows, tuple(fitted), affine, start, sample, size or problem.n_rows, norms)
+        stage = stage.then(released, rows)
+    stage = stage.expanded(recipe.expansion, problem.n_features)
+    sample = None if sampling.every is None else stage.start
+    if sampling.every is not None and stage.affine is not None:
+        stage = stage.over(sampling.every)
+    last = stage.written() if recipe.copies else stage
+    return Prepared(
+        rows=last.rows(fit_intercept=problem.fit_intercept, row_norm=problem.row_norm),
+        fitted=tuple(fitted),
+        known=known,
+        start=stage.first.start,
+        affine=stage.whole,
+        inference_norm=_inference_norm(stage.first.affine, fitted),
+        mapped=last.affine is not None,
+        sample=sample,
+        size=sampling.size or problem.n_rows,
+    )
 
 
-def _rows_of(
-    table: Any,
-    targets: FloatArray | None,
-    *,
-    fit_intercept: bool = True,
-    row_norm: float | None = None,
-    weights: RowWeights | None = None,
-) -> Rows:
-    """Return the rows of a table, wherever it is; blocks on workers have their own weights."""
-    settings: Any = {"fit_intercept": fit_intercept, "row_norm": row_norm}
-    if targets is None:
-        rows: Rows = table.rows(**settings)
-        return rows
-    return as_rows(table, targets, weights=weights, **settings)
+@dataclass
+class Sampling:
+    """Draws the sample that steps see, once: before the first step after `Bounds`.
+
+    ``every`` are all rows and ``size`` is the expected number in the sample, once it is drawn; a
+    sample at rate 1 is never drawn.
+    """
+
+    rate: float
+    every: Rows | None = None
+    size: int | None = None
+
+    def of(self, rows: Rows, session: Session, stream: Stream) -> Rows:
+        """Return a sample of the rows, if there is to be one; rows of later steps are of it.
+
+        Rows that are not units themselves are never sampled.
+        """
+        if self.rate == 1 or self.every is not None:
+            return rows
+        if rows.grouped or rows.n_rows != rows.public_size:
+            return rows
+        self.every = rows
+        self.size = round(self.rate * rows.public_size)
+        return rows.sample(self.rate, session.curator(rows, stream).generator())
 
 
-def _expanded(expansion: Expansion, table: Any, width: int) -> Any:
-    """Return the table of features that an expansion makes."""
-    if isinstance(table, BlockTable):
-        return table.expanded(expansion, width)
-    return expansion.transform(table)
+INFERENCE_FACTOR = 256.0
+"""Rows that inference reads are scaled down to this many times the radius, not to the radius."""
 
 
-def _applied(step: FittedStep, table: Any, *, own: bool) -> Any:
-    """Return the transformed table; ``own`` allows one in memory to be overwritten."""
-    if isinstance(table, BlockTable):
-        return table.applied(step)
-    return step.apply(table, in_place=own and not sp.issparse(table))
+def _inference_norm(affine: AffineMap | None, fitted: Sequence[FittedStep]) -> float:
+    """Return the norm that rows are scaled down to for inference: much larger than the radius."""
+    if affine is None:
+        return math.inf
+    radii = [step.radius for step in fitted if isinstance(step, FittedRadius)]
+    if affine.row_norm not in radii:
+        return affine.row_norm
+    return min(INFERENCE_FACTOR * affine.row_norm, RADII[1])
+
+
+def _applied(step: FittedBounds | Written, table: Any) -> Any:
+    """Return the transformed table, wherever it is."""
+    return table.applied(step) if isinstance(table, BlockTable) else step.apply(table)
 
 
 def model_norm(
@@ -311,62 +473,6 @@ def unclipped_map(steps: Sequence[FittedStep], width: int) -> AffineMap:
             assert after is not None  # no other step depends on the norm of a row
             affine = after
     return affine
-
-
-FAR = 256.0
-"""Rows that inference reads are scaled down to this many times the radius, not to the radius."""
-
-
-def distant_rows(
-    prepared: Prepared,
-    X: Any,
-    targets: FloatArray | None,
-    *,
-    fit_intercept: bool,
-    data_norm: float | None = None,
-    weights: RowWeights | None = None,
-) -> tuple[Rows, Rows | None]:
-    """Return rows under the map of a preparation, but scaled down far beyond its `Radius` only.
-
-    The second are those that the preparation saw, if it did not see all.
-
-    Answers about such rows must bound each row's part themselves, as `Curator.score_sum` does.
-
-    Privacy
-    -------
-    A row of the result is a function of that row and of released numbers.
-    """
-    table: Any = X
-    affine: AffineMap | None = None
-    for step in prepared.fitted:
-        if isinstance(step, FittedRadius):
-            far = FittedRadius(min(FAR * step.radius, RADII[1]))
-            start = far.affine_map(affine, table.shape[1])
-            if start is None and affine is not None:  # rows are scaled down to a norm already
-                affine = affine.scaled(1.0 / step.radius)
-            elif start is not None:
-                affine = start.scaled(far.radius / step.radius)
-            continue
-        affine = step.affine_map(affine, table.shape[1])
-        if affine is None and prepared.start is None:
-            table = _applied(step, table, own=False)
-    if affine is None:
-        settings: Any = {"fit_intercept": fit_intercept, "row_norm": data_norm}
-        return _rows_of(table, targets, weights=weights, **settings), None
-    base, sample = prepared.start, prepared.sample
-    if base is None:
-        base = _rows_of(table, targets, fit_intercept=False, weights=weights)
-        base = base.with_units(affine.units) if affine.units.ndim else base
-    elif targets is not None:
-        base = base.with_targets(targets)
-    if prepared.start is not None and weights is not None:
-        base = base.with_weights(weights)
-    rows = base.with_row_norm(affine.row_norm)
-    rows = rows.transformed(affine, fit_intercept=fit_intercept)
-    if sample is not None:
-        sample = sample.with_row_norm(affine.row_norm)
-        sample = sample.transformed(affine, fit_intercept=fit_intercept)
-    return rows, sample
 
 
 def linear_scores(

@@ -1,8 +1,8 @@
 """Steps that choose among public candidates (`Bounds`, `Radius`, `Spread`), and what a step is.
 
 A `Step` is a setting: its share of the budget and what it asks the curator for. A `FittedStep`
-holds the numbers that were released, and transforms rows by them: what becomes of a row in a fit
-depends on that row and the released numbers.
+holds the numbers that were released, and the affine map that they stand for: what becomes of a row
+in a fit depends on that row and the released numbers.
 
 Proof: docs/proofs/preparation.md.
 """
@@ -24,7 +24,7 @@ from discreet.accounting import conversions
 from discreet.accounting.budget import Measure
 from discreet.core import Curator, ExponentialMechanism, Gaussian, L2Norm
 from discreet.core.questions import ColumnBounds, MedianNorm
-from discreet.rows import AffineMap, as_rows
+from discreet.rows import AffineMap
 from discreet.validate import FloatArray, check_fields, flag, integer, number, positive, vector
 
 Mechanism = ExponentialMechanism | Gaussian | L2Norm
@@ -41,18 +41,35 @@ RADII = (1e-21, 1e21)
 class RowNorms:
     """Public knowledge of the norm of rows between two steps of a preparation.
 
-    ``clip`` is the norm that rows are clipped to in the next moment that is asked for, ``typical``
-    an upper bound on the root of their mean squared norm, as far as is known, and ``target`` what
-    `Whiten` brings that root to. Rows are ``raw`` until a step has clipped them: the next step that
-    transforms them then clips them first; later ones clip rows in their moments only. ``dense``
-    says which columns had few zeros, and ``constant`` which were nearly constant, where that was
-    measured; ``mean_noise`` is the deviation of the noise in each column's mean, which was
-    subtracted last. ``usual`` is about the median norm of rows, 0 if that is not known. ``sizes``
-    are those of columns that `Largest` found, NaN for others; ``in_units`` is True if `Magnitude`
-    brought columns to entries of about 1 at most, and ``resolved`` are those whose unit it saw.
-    ``indicators`` are columns in which it saw no entry but 0 and ±1. ``moment`` is the noisy second
-    moment of the columns that `Whiten` was given, over the deviation of its noise. Before anything
-    is known of norms they are infinite.
+    Norms are infinite before anything is known of them.
+
+    Attributes
+    ----------
+    clip
+        Norm that rows are clipped to in the next moment that is asked for.
+    typical
+        Upper bound on the root of the rows' mean squared norm, as far as is known.
+    target
+        Root mean squared norm that `Whiten` brings rows to.
+    raw
+        True until a step has clipped the rows. The next step that transforms them then clips them
+        first; later steps clip rows in their moments only.
+    dense, constant
+        Columns that had a small number of zeros, and columns that were nearly constant, where that
+        was measured.
+    mean_noise
+        Deviation of the noise in each column's mean, which was subtracted last.
+    median
+        Approximate median norm of the rows; 0 if it is not known.
+    sizes
+        Sizes of the columns that `Largest` detected, NaN for others.
+    in_units
+        True if `Magnitude` brought columns to entries of about 1 at most.
+    resolved, indicators
+        Columns whose unit `Magnitude` detected, and columns in which it detected no entry but 0 and
+        ±1.
+    moment
+        Noisy second moment of the columns that `Whiten` was given, over the deviation of its noise.
     """
 
     clip: float
@@ -62,12 +79,17 @@ class RowNorms:
     dense: NDArray[np.bool_] | None = None
     constant: NDArray[np.bool_] | None = None
     mean_noise: float = 0.0
-    usual: float = 0.0
+    median: float = 0.0
     sizes: FloatArray | None = None
     in_units: bool = False
     resolved: NDArray[np.bool_] | None = None
     indicators: NDArray[np.bool_] | None = None
     moment: FloatArray | None = None
+
+    @classmethod
+    def raw_up_to(cls, norm: float) -> RowNorms:
+        """Return what a public bound on the norm says of rows that no step has clipped."""
+        return cls(float(norm), float(norm), float(norm), raw=True)
 
 
 Known = RowNorms | None
@@ -150,10 +172,6 @@ class FittedStep:
     def __post_init__(self) -> None:
         for name, check in self.checks.items():
             check_fields(self, check, name)
-
-    def apply(self, X: Any, *, in_place: bool = False) -> Any:
-        """Transform the rows of X; ``in_place`` allows a dense X to be overwritten."""
-        raise NotImplementedError
 
     def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap | None:
         """Return the map that does what ``before`` and then this step do, if there is one."""
@@ -269,11 +287,11 @@ class FittedBounds(FittedStep):
         """Return whether the table has all of the columns."""
         return max(self.columns) < n_features
 
-    def apply(self, X: Any, *, in_place: bool = False) -> Any:
-        """Bring the columns to [0, 1]; a sparse table stays sparse."""
+    def apply(self, X: Any) -> Any:
+        """Return a table with the columns in [0, 1]; a sparse table stays sparse."""
         if sp.issparse(X):
             return self._apply_sparse(X)
-        out = X if in_place else np.array(X, order="C")
+        out = np.array(X, order="C")
         for at, column in enumerate(self.columns):
             out[:, column] = self._scaled(at, X[:, column])
         return out
@@ -317,7 +335,7 @@ class Radius(Step):
         Share of the budget.
     factor : float
         R over the median norm. Rows of a norm above R are clipped to R.
-    nearer : float
+    moment_clip : float
         Norm that rows are clipped to in the next moment, over R.
 
     Notes
@@ -327,13 +345,13 @@ class Radius(Step):
 
     share: float = 0.01
     factor: float = 1.1
-    nearer: float = 1.0
+    moment_clip: float = 1.0
     name: ClassVar[str] = "radius"
     bounded: ClassVar[bool] = False
     selections = 1
     limits: ClassVar[dict[str, tuple[float, float]]] = {
         "factor": (0.1, 100.0),
-        "nearer": (1e-3, 1.0),
+        "moment_clip": (1e-3, 1.0),
     }
 
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedRadius, RowNorms]:
@@ -342,10 +360,9 @@ class Radius(Step):
         largest = norms.clip if norms and bounded else None
         radius = self.factor * curator.ask(MedianNorm(largest), mechanism)
         fitted = FittedRadius(radius if largest is None else min(radius, largest))
-        nearer = min(self.nearer * radius / fitted.radius, 1.0)  # a bound moves R, not this norm
-        near = (nearer, nearer, 1.0)
-        usual = radius / self.factor / fitted.radius
-        known = RowNorms(*near, usual=usual)
+        # a bound on the norm of rows changes R, not the norm that moments clip to
+        clip = min(self.moment_clip * radius / fitted.radius, 1.0)
+        known = RowNorms(clip, clip, 1.0, median=radius / self.factor / fitted.radius)
         if norms:
             known = replace(known, dense=norms.dense, indicators=norms.indicators)
         return fitted, known
@@ -370,16 +387,12 @@ class FittedRadius(FittedStep):
             return None
         return replace(start, row_norm=self.radius).scaled(1.0 / self.radius)
 
-    def apply(self, X: Any, *, in_place: bool = False) -> Any:
-        """Bring the rows to norm 1 or less; a sparse table stays sparse."""
-        return clipped(X, self.radius, 1.0 / self.radius, in_place)
-
 
 @dataclass(frozen=True)
 class Spread(Step):
     """Measure the norm of the rows as they are now, so that later moments can clip them closer.
 
-    Rows stay as they are. After `Centre` their norm may be far smaller than before: a column of
+    Rows stay as they are. After `Centre` their norm may be much smaller than before: a column of
     years has a large mean and a small spread. Moments of rows that are clipped to their actual
     norm have less noise, so a second `Centre` finds the mean more precisely.
 
@@ -411,7 +424,7 @@ class Spread(Step):
         # a mean that was subtracted may have added to the norm
         most = norms.clip if norms.raw else 2 * norms.clip
         norm = min(max(fitted.norm, LEAST_SPREAD * norms.clip), most)
-        return fitted, replace(norms, clip=norm, typical=norm, usual=norm / self.factor)
+        return fitted, replace(norms, clip=norm, typical=norm, median=norm / self.factor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -429,16 +442,6 @@ class FittedSpread(FittedStep):
     def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap | None:
         """Return the map of the steps before."""
         return before
-
-    def apply(self, X: Any, *, in_place: bool = False) -> Any:
-        """Return the rows as they are."""
-        return X
-
-
-def clipped(X: Any, row_norm: float, factor: float, in_place: bool) -> Any:
-    """Return rows clipped to a norm, times a factor; a sparse table stays sparse."""
-    rows = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False, row_norm=row_norm)
-    return rows.scaled(factor, out=X if in_place and not sp.issparse(X) else None)
 
 
 def distinct(columns: Any) -> tuple[int, ...]:

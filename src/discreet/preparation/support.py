@@ -36,6 +36,10 @@ CLEAR = 6.0
 """Squared deviations of noise that a second moment or a weight must reach, where one cell makes a
 row as long as a typical one. A column that no row carries passes once in 140."""
 
+TYPICAL_STEP = 1 + 2.0**-30
+"""Step along a direction, over the typical norm of rows. It is just above 1: where the noise is the
+same in all directions, r of `Support._kept` is above 1 whatever its rounding."""
+
 
 @dataclass(frozen=True, eq=False)
 class Support:
@@ -94,7 +98,7 @@ class Support:
             values, vectors = np.linalg.eigh(self.moment[np.ix_(rest, rest)])
             parts = left[:, rest] @ vectors
             noise = np.linalg.norm(spread[:, rest] @ vectors, axis=0)
-            shares, _ = self._kept(parts, noise, values, self.norm)
+            shares, _ = self._kept(parts, noise, values, self.norm * TYPICAL_STEP)
             left[:, rest] += ((shares - 1) * parts) @ vectors.T
         dropped = (kept == 0).all(axis=0)
         if (left == weights).all():
@@ -126,7 +130,9 @@ def without_noise(
     An expansion made the last ``made`` features. Nothing changes where neither the preparation nor
     the solver measured second moments, or where the solver does not know the noise in its weights.
     """
-    norms, root, width = prepared.norms, solution.free_noise, problem.n_features
+    norms = prepared.known
+    root = solution.free_noise
+    width = problem.n_features
     moment = solution.moment if norms is None or norms.moment is None else norms.moment
     if norms is None or moment is None or root is None or not root.any():
         return solution, np.zeros(width, dtype=bool)

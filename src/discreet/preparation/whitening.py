@@ -16,12 +16,11 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from discreet.core import Curator
 from discreet.core.questions import OuterSum, RowSum, SquareSum
-from discreet.preparation.steps import FittedStep, Known, RowNorms, Step, clipped
-from discreet.rows import AffineMap, as_rows
+from discreet.preparation.steps import FittedStep, Known, RowNorms, Step
+from discreet.rows import AffineMap
 from discreet.solvers.base import nearest
 from discreet.validate import FloatArray, flag, positive, square_matrix, vector
 
@@ -97,14 +96,16 @@ class Centre(Step):
         """
         assert norms is not None  # `check_steps` demands a bound before this step
         noisy = curator.ask(RowSum(curator.row_norm), mechanism)
-        mean, deviation = noisy.values / curator.n_rows, noisy.deviation / curator.n_rows
+        mean = noisy.values / curator.n_rows
+        deviation = noisy.deviation / curator.n_rows
         if self.shrink:
             mean = shrunk(mean, deviation)
         left = norms.clip**2 - float(mean @ mean)
         norm = math.sqrt(max(left, LEAST_LEFT * norms.clip**2))
         fitted = FittedCentre(mean, deviation, norms.clip, norms.raw)
-        usual = math.sqrt(max(norms.usual**2 - float(mean @ mean), LEAST_LEFT * norms.usual**2))
-        known = replace(norms, clip=norm, typical=norm, usual=usual)
+        square = norms.median**2
+        median = math.sqrt(max(square - float(mean @ mean), LEAST_LEFT * square))
+        known = replace(norms, clip=norm, typical=norm, median=median)
         known = replace(known, raw=False, mean_noise=deviation)
         return fitted, known
 
@@ -126,20 +127,10 @@ class FittedCentre(FittedMoment):
         "standard deviation {deviation:.4g} and subtracted"
     )
 
-    def apply(self, X: Any, *, in_place: bool = False) -> Any:
-        """Subtract the mean; the result is dense."""
-        if self.clips:
-            rows = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False, row_norm=self.row_norm)
-            return rows.written(self.affine_map(None, X.shape[1]), out=X if in_place else None)
-        sparse = bool(sp.issparse(X))
-        dense = X.toarray() if sparse else X
-        out = dense if in_place or sparse else None
-        return np.subtract(dense, self.mean.astype(X.dtype), out=out, order="C")
-
 
 @dataclass(frozen=True)
 class Scale(Step):
-    """Multiply columns by weights that make their second moments alike, up to noise.
+    """Multiply columns by weights that make their second moments equal, up to noise.
 
     Column j has the weight 1/√(v_j + s/2 + floor·v̄), times a number that makes the mean squared
     norm of the rows about norm². v_j is its noisy second moment, v̄ the mean of all of them, s the
@@ -153,10 +144,10 @@ class Scale(Step):
         What the root of the mean squared norm becomes.
     floor : float
         Added to every v_j, as a multiple of their mean: columns in which most rows are equal (rare
-        categories) are not stretched by more than 1/√floor times the usual.
+        categories) are not scaled up by more than 1/√floor times the mean scale.
     squares : float
         Norm that the squares of a row are scaled down to, over the squared norm that rows are
-        clipped to: 1, or less for less noise. Rows whose d entries are alike have 1/√d.
+        clipped to: 1, or less for less noise. Rows whose d entries are of similar size have 1/√d.
     shrink : bool
         Shrink the v_j towards their mean by as much as their noise calls for: by q², q the share
         of their variance that noise explains. The mean squared norm is then computed with 1 − q of
@@ -183,23 +174,26 @@ class Scale(Step):
     flags: ClassVar[tuple[str, ...]] = ("shrink",)
 
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedScale, RowNorms]:
-        """Ask for the columns' second moments; few rows are far above the norm then."""
+        """Ask for the columns' second moments; rows much longer than the norm are rare then."""
         assert norms is not None  # `check_steps` demands a bound before this step
         noisy = curator.ask(SquareSum(curator.row_norm, self.squares), mechanism)
-        means, deviation = noisy.values / curator.n_rows, noisy.deviation / curator.n_rows
-        likely = expected = plausible(means, deviation, norms)
+        means = noisy.values / curator.n_rows
+        deviation = noisy.deviation / curator.n_rows
+        likely = plausible(means, deviation, norms)
+        expected = likely
         if self.shrink:
-            mean, spread = likely.mean(), float(np.sum(np.square(means - means.mean())))
+            mean = likely.mean()
+            spread = float(np.sum(np.square(means - means.mean())))
             noise = 1 / max(spread / (max(means.size - 1, 1) * deviation**2), 1.0)
             expected = mean + (1 - noise) * (likely - mean)
             likely = mean + (1 - noise**2) * (likely - mean)
         ridge = 0.5 * deviation + self.floor * float(likely.mean())
         weights = column_weights(likely, ridge, self.norm)
         if self.shrink:
-            longer = norms.usual**2 / float(expected.sum()) if norms.usual else 1.0
+            longer = norms.median**2 / float(expected.sum()) if norms.median else 1.0
             weights *= self.norm / math.sqrt(longer * float(np.sum(expected * weights**2)))
         fitted = FittedScale(weights, deviation, norms.clip, norms.raw)
-        known = RowNorms(MARGIN * self.norm, self.norm, self.norm, usual=self.norm)
+        known = RowNorms(MARGIN * self.norm, self.norm, self.norm, median=self.norm)
         return fitted, replace(known, indicators=norms.indicators)
 
 
@@ -219,16 +213,6 @@ class FittedScale(FittedMoment):
         "the columns' second moments, of rows each clipped to norm {row_norm:g}, were released "
         "with noise of standard deviation {deviation:.4g} and columns scaled by them"
     )
-
-    def apply(self, X: Any, *, in_place: bool = False) -> Any:
-        """Multiply the columns; a sparse table stays sparse."""
-        if self.clips:
-            X, in_place = clipped(X, self.row_norm, 1.0, in_place), True
-        weights, sparse = self.weights.astype(X.dtype), bool(sp.issparse(X))
-        if sparse:
-            parts = (X.data * weights[X.indices], X.indices, X.indptr)
-            return sp.csr_array(parts, shape=X.shape)
-        return np.multiply(X, weights, out=X if in_place else None, order="C")
 
 
 @dataclass(frozen=True)
@@ -257,7 +241,7 @@ class Whiten(Step):
     widest: ClassVar[int | None] = WIDEST
 
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedWhiten, RowNorms]:
-        """Ask for the second moment; few rows are far above the target norm then."""
+        """Ask for the second moment; rows much longer than the target norm are rare then."""
         assert norms is not None  # `check_steps` demands a bound before this step
         noisy = curator.ask(OuterSum(curator.row_norm), mechanism)
         moment = noisy.matrix() / curator.n_rows
@@ -286,12 +270,6 @@ class FittedWhiten(FittedMoment):
         "of standard deviation {deviation:.4g} and rows were whitened by it"
     )
 
-    def apply(self, X: Any, *, in_place: bool = False) -> Any:
-        """Multiply the rows by the matrix; the result is dense."""
-        bound = self.row_norm if self.clips else None
-        rows = as_rows(X, np.zeros(X.shape[0]), fit_intercept=False, row_norm=bound)
-        return rows.written(self.affine_map(None, X.shape[1]), out=X if in_place else None)
-
 
 def shrunk(mean: FloatArray, deviation: float) -> FloatArray:
     """Shrink a noisy mean m by James and Stein: m·max(0, 1 − d·s²/‖m‖²), s the noise's deviation.
@@ -314,7 +292,7 @@ def plausible(values: FloatArray, deviation: float, norms: RowNorms) -> FloatArr
     least = min(LEAST_SHARE * largest_sum, deviation * math.sqrt(values.size))
     total = float(np.clip(values.sum(), least, largest_sum))
     likely = nearest(values, total)
-    if not likely.any():  # t is so far below the noise that it was rounded away
+    if not likely.any():  # t is so small against the noise that it was rounded away
         likely[:] = total / values.size
     return likely
 

@@ -155,6 +155,11 @@ class AffineMap:
         linear = matrix * self.linear if self.is_diagonal else matrix @ self.linear
         return replace(self, linear=linear, offset=matrix @ self.offset)
 
+    def followed_by(self, other: Self) -> Self:
+        """Return this map followed by the linear part and the offset of another."""
+        then = self.scaled(other.linear) if other.is_diagonal else self.rotated(other.linear)
+        return then.shifted(other.offset)
+
     def columns(self, index: NDArray[np.intp], factor: float) -> Self:
         """Return the map to some of the columns, times a factor."""
         units = self.units[index] if self.is_diagonal and self.units.ndim else self.units

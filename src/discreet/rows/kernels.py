@@ -481,21 +481,20 @@ def count(rows, n_rows, weights, map, first, last, among, counts):
         else:
             for k in range(values.size):
                 numbers[k] = values[k]
-        size, best = values.size, 0
-        if among.size > 0:  # the largest entry takes the place of the first
-            largest = np.uint64(0)
-            for k in range(size):  # bits without the sign are in the order of sizes
-                cells[k] = (_bits(numbers[k]) << np.uint64(1)) & among[column(rows, i, k)]
-                largest = cells[k] if cells[k] > largest else largest
-            if largest == np.uint64(0):
-                continue
+        if among.size == 0:
+            for k in range(values.size):
+                cells[k] = cell_of(numbers[k], first, last)
+            for k in range(values.size):
+                counts[column(rows, i, k), cells[k]] += weight
+            continue
+        largest, best = np.uint64(0), 0
+        for k in range(values.size):  # bits without the sign are in the order of sizes
+            bits = (_bits(numbers[k]) << np.uint64(1)) & among[column(rows, i, k)]
+            cells[k] = bits
+            largest = bits if bits > largest else largest
+        if largest > np.uint64(0):
             while cells[best] != largest:
                 best += 1
-            numbers[0] = numbers[best]
-            size = 1
-        for k in range(size):
-            cells[k] = cell_of(numbers[k], first, last)
-        for k in range(size):
-            counts[column(rows, i, best + k), cells[k]] += weight
-        if among.size > 0:
-            counts[among.size, cells[0]] += weight
+            cell = np.uint64(cell_of(numbers[best], first, last))
+            counts[column(rows, i, best), cell] += weight
+            counts[among.size, cell] += weight

@@ -88,11 +88,12 @@ def add_gradients(loss, rows, weights, numbers, clip, margins, heights, out):
         for first in range(start, stop, height):
             last = stop if first + height > stop else first + height
             here, factors = margins[first:last], buffer[: last - first]
+            some = part(rows, first, last)
             if weights.size > 0:
                 if len(rows) == 1:
-                    dense_products(rows[0][first:last], weights[:width], here)
+                    dense_products(some[0], weights[:width], here)
                 else:
-                    products(part(rows, first, last), weights[:width], here)
+                    products(some, weights[:width], here)
                 if scales.size > 0:
                     for i in range(here.size):
                         here[i] *= scales[first + i]
@@ -106,10 +107,10 @@ def add_gradients(loss, rows, weights, numbers, clip, margins, heights, out):
             limits, scale, weight = norms[first:last], scales[first:last], own[first:last]
             total[width] += clip_slopes(limits, scale, weight, clip, factors)
             if len(rows) == 1:
-                dense_add(rows[0][first:last], factors, total[:width])
+                dense_add(some[0], factors, total[:width])
             else:
                 for i in range(factors.size):
-                    add_row(rows, first + i, factors[i], total)
+                    add_row(some, i, factors[i], total)
 
 
 @kernel
@@ -231,7 +232,7 @@ def logistic_line_sums(margins, changes, targets, steps, clip, cap, group, out):
         far = 0
         for lane in range(LANES):
             near = abs(power[lane]) <= REACH and abs(ratio[lane]) * reach <= REACH
-            far += 0 if near else 1
+            far += int(not near)
             # a row that is not near gets factors of exactly 1 here and is summed below
             power[lane] = exp(power[lane]) if near else 0.0
             ratio[lane] = exp(ratio[lane] * step) if near else 1.0

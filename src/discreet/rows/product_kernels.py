@@ -29,8 +29,9 @@ def triangle_norms(rows, scales, packed, inflation, out):
     sums, squares = np.empty((TOGETHER, 8)), np.empty(8)
     for i in range(8):
         turned[n_columns, i] = -1.0
-    for start in range(0, n_rows, 8):
-        for i in range(8):
+    height = 2 * packed.shape[2]  # 8, which the compiler does not know: it copies no loop 8 times
+    for start in range(0, n_rows, height):
+        for i in range(height):
             row = start + i if start + i < n_rows else n_rows - 1
             here, scale = rows[row], scales[row]
             for j in range(n_columns):
@@ -43,7 +44,7 @@ def triangle_norms(rows, scales, packed, inflation, out):
             for k in range(TOGETHER):
                 for i in range(8):
                     squares[i] += sums[k, i] * sums[k, i]
-        for i in range(8 if start + 8 < n_rows else n_rows - start):
+        for i in range(height if start + height < n_rows else n_rows - start):
             square = SAFE_LOW if squares[i] < SAFE_LOW else squares[i]
             out[start + i] = math.sqrt(square) * inflation
 

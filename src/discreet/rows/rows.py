@@ -264,6 +264,24 @@ class Rows(RowData):
         self.table.each(write)
         return target
 
+    def materialised(self) -> Any:
+        """Return mapped rows as a table: CSR if the table is and no entry of 0 changes, else dense.
+
+        A row of the result is a function of that row, the map and the type of the table alone.
+        """
+        if not self.table.dense and self.map.is_diagonal and not self.map.offset.any():
+            scaled: Any = self.table.scaled(self.scales)
+            scaled.data *= self.map.linear.astype(self.table.dtype)[scaled.indices]
+            return scaled
+        target = np.empty((self.n_rows, self.n_features), dtype=self.table.dtype)
+
+        def write(at: slice) -> None:
+            for some, tile in self.tiles(at):
+                target[some] = tile
+
+        self.table.each(write)
+        return target
+
 
 def as_rows(
     X: Any,

@@ -62,8 +62,11 @@ class RowWeights:
     codes: Codes = field(default_factory=_NO_CODES.copy)
 
     def __post_init__(self) -> None:
-        if self.grouped and self.unit == "row":
-            raise PrivacyError("Rows that share a unit cannot have the row as their privacy unit.")
+        if self.grouped and self.unit == "row" and not self.codes.size:
+            raise PrivacyError(
+                "Rows that share a unit can have the row as their privacy unit only if several "
+                "were made of each row of a table, and the weights say of which."
+            )
 
     @classmethod
     def of(
@@ -93,10 +96,14 @@ class RowWeights:
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """The unit of each row: ``codes`` from 0 to ``count`` − 1, each of which occurs."""
+    """The unit of each row: ``codes`` from 0 to ``count`` − 1, each of which occurs.
+
+    ``unit`` is a person, or a row of the caller's table of which several rows were made.
+    """
 
     codes: Codes
     count: int
+    unit: Unit = "person"
 
     @classmethod
     def of(cls, ids: Any, n_rows: int) -> Self:
@@ -121,7 +128,7 @@ class Units:
         values = (1.0 / np.maximum(sizes, k))[self.codes]
         if factors is not None:
             values *= factors
-        return RowWeights.of(values, self.count, codes=self.codes)
+        return self._weights(values)
 
     def capped(self, values: FloatArray) -> RowWeights:
         """Return weights from 0 to 1, divided by their sum in units where it is above 1.
@@ -135,7 +142,10 @@ class Units:
         totals = np.zeros(self.count, dtype=np.int64)
         np.add.at(totals, self.codes, steps)
         steps = steps * WEIGHT_STEPS // np.maximum(totals, WEIGHT_STEPS)[self.codes]
-        return RowWeights.of(steps / WEIGHT_STEPS, self.count, codes=self.codes)
+        return self._weights(steps / WEIGHT_STEPS)
+
+    def _weights(self, values: FloatArray) -> RowWeights:
+        return RowWeights.of(values, self.count, unit=self.unit, grouped=True, codes=self.codes)
 
     def draw(self, bits: RandomWords) -> NDArray[np.intp]:
         """Draw one row of each unit at random, in the order of the table.
@@ -152,7 +162,7 @@ class Units:
     def take(self, index: NDArray[np.intp]) -> Units:
         """Return the units of the named rows, numbered anew."""
         found, codes = np.unique(self.codes[index], return_inverse=True)
-        return Units(np.asarray(codes, dtype=self.codes.dtype), len(found))
+        return Units(np.asarray(codes, dtype=self.codes.dtype), len(found), self.unit)
 
 
 def scaled_weights(weights: ArrayLike, n_rows: int) -> FloatArray | None:

@@ -172,14 +172,19 @@ class _Run:
     def __init__(
         self, solver: AGD, problem: Problem, gradient: Gaussian, selection: Selection
     ) -> None:
-        self.solver, self.problem = solver, problem
-        self.gradient_mechanism, self.selection = gradient, selection
+        self.solver = solver
+        self.problem = problem
+        self.gradient_mechanism = gradient
+        self.selection = selection
         self.weights: FloatArray = np.zeros(problem.n_parameters)
         self.trace: list[Iteration] = []
-        self.max_step, self.gradient_clip = solver.max_step, solver.gradient_clip
-        smoothing, self.step_shrink = 0.0, 1.0
+        self.max_step = solver.max_step
+        self.gradient_clip = solver.gradient_clip
+        smoothing = 0.0
+        self.step_shrink = 1.0
         if solver.calibration == "tight":
-            smoothing, self.step_shrink = 0.5, 0.7
+            smoothing = 0.5
+            self.step_shrink = 0.7
             # gradients of a smaller norm need no noise for a larger one; the paper has C_grad
             self.gradient_clip = min(solver.gradient_clip, max(problem.lipschitz, 1e-6))
         if solver.smoothing is not None:

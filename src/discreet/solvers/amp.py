@@ -44,13 +44,17 @@ class _ApproximateMinima(MinimumSolver):
         The split of its line 1 is ε₂ = f·ε, δ₂ = f·δ for the output, ε₃ = f₁·ε₁ for the noise.
         ``"tight"``: Λ and the output's noise by the same split, and the least noise for the rest.
         """
-        part, loss = base.part_of(budget, n_models), problem.loss
+        part = base.part_of(budget, n_models)
+        loss = problem.loss
         output_share, noise_share = self._fractions(problem, part.epsilon)
         keep = (1 - output_share) * (1 - 2.0**-50)  # sums stay below ε and δ
-        epsilon1, delta1 = keep * part.epsilon, keep * part.delta
-        epsilon2, delta2 = output_share * part.epsilon, output_share * part.delta
+        epsilon1 = keep * part.epsilon
+        delta1 = keep * part.delta
+        epsilon2 = output_share * part.epsilon
+        delta2 = output_share * part.delta
         epsilon3 = noise_share * epsilon1
-        cost, least = epsilon1 - epsilon3, problem.n_rows * problem.penalty.alpha
+        cost = epsilon1 - epsilon3
+        least = problem.n_rows * problem.penalty.alpha
         if self.calibration == "published":
             # the paper's β of the logistic loss is L²
             curvature = 1.0 if type(loss) is Logistic else exact.curvature_of(loss)
@@ -108,7 +112,8 @@ class AMP(_ApproximateMinima):
     )
 
     def _fractions(self, problem: Problem, epsilon: float) -> tuple[float, float]:
-        epsilon1, fraction = (1 - self.output_fraction) * epsilon, self.objective_fraction
+        epsilon1 = (1 - self.output_fraction) * epsilon
+        fraction = self.objective_fraction
         least = 1 - LARGEST_COST / epsilon1
         if self.calibration == "tight":
             fraction = max(fraction, least)

@@ -228,7 +228,8 @@ class Solver:
                 f"This plan was made for {n_models} models that share a budget; the curator serves "
                 f"one of {curator.n_models}. {remedy}"
             )
-        held, spends = curator.budget, plan.spends
+        held = curator.budget
+        spends = plan.spends
         if spends != held:
             raise PrivacyError(
                 f"This plan spends ε = {spends.epsilon:g}, δ = {spends.delta:g} under "

@@ -76,7 +76,8 @@ class NonPrivate(Baseline):
 
     def _compute(self, rows: Rows, problem: Problem) -> FloatArray:
         loss = problem.loss.smoothed(self.smoothing)
-        tolerance, most = self.tolerance, self.max_iterations
+        tolerance = self.tolerance
+        most = self.max_iterations
         return nonprivate_minimum(rows, problem, loss, tolerance=tolerance, max_iterations=most)
 
 

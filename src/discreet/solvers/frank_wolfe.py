@@ -129,8 +129,10 @@ class FrankWolfe(base.PaperSolver):
         scale = math.sqrt(32 * iterations * math.log(1 / part.delta)) / part.epsilon  # of L·C/n
         mechanism = LaplaceNoisyMax(2 * budget.relation.rows_changed / scale, monotone=False)
         count = iterations - 1
-        loss, uses = mechanism.loss, count * n_models
-        mu, rho = math.sqrt(uses) * loss.mu, uses * loss.rho
+        loss = mechanism.loss
+        uses = count * n_models
+        mu = math.sqrt(uses) * loss.mu
+        rho = uses * loss.rho
         candidates: list[tuple[float, Measure]] = [  # the least of them is true as well
             (uses * loss.epsilon * (1 + 2.0**-50), "pure"),
             (conversions.epsilon_from_rho(rho * (1 + 2.0**-50), budget.delta), "zcdp"),
@@ -152,5 +154,5 @@ class FrankWolfe(base.PaperSolver):
         noise = 2 * budget.relation.rows_changed * math.log(2 * problem.n_parameters)
         signal = problem.n_rows * math.sqrt(8 * rho / n_models)
         signal = signal * self.radius * self.gradient_clip / 6
-        best = min((signal / noise) ** (2 / 3), float(MOST_ITERATIONS))
+        best = min(float((signal / noise) ** (2 / 3)), float(MOST_ITERATIONS))
         return max(round(best), 2)

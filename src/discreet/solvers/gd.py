@@ -50,20 +50,28 @@ CLIP_REACH = 2.0
 """The clip grows between these while the noise limit of the path is this many times what descent
 needs: clipping biases the result whatever the budget, so it ends where noise no longer matters."""
 
-CURVATURE, HINGE_CURVATURE = 0.5, 1.0
-"""Times 1/weights: the usual curvature of the loss at such rows, which pulls noise back. That of
-hinges is in their kink, where many margins are."""
+CURVATURE = 0.5
+"""Times 1/weights: the typical curvature of the loss at such rows, which pulls noise back."""
+
+HINGE_CURVATURE = 1.0
+"""The same for hinges, whose curvature is in their kink, where many margins are."""
 
 SPREAD = 1.5
 """Variance of scores over that of rows of norm 10/3: some rows are longer."""
 
-FEW, MOST_DOUBT = 5.0, 0.5
-"""Squared errors of p weights count 1 + 5/p times, at most 1.5 times: few of them vary, and noise
-would often look like a signal."""
+DOUBT = 5.0
+"""Squared errors of p weights are multiplied by 1 + 5/p: a small number of them varies much, and
+noise would often be taken for a signal."""
 
-DRAWN, MOST_DRAWN = 1.0, 0.25
-"""Variance of the sampling error in a weight, after a long path, over r = width/n. It falls to 0 at
-the second, where descent ends long before the rows determine the weights."""
+MOST_DOUBT = 0.5
+"""Largest increase of squared errors by this rule."""
+
+DRAWN = 1.0
+"""Variance of the sampling error in a weight, after a long path, over r = width/n."""
+
+MOST_DRAWN = 0.25
+"""Ratio r at which this variance falls to 0: descent then ends long before the rows determine the
+weights."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +184,8 @@ class GD(Solver):
         weights, balance, total = self._start(problem, curator, total)
         if not self.iterations:
             return Solution(weights, record.trace, balance, deviation=0.0)
-        mu, changed = math.sqrt(total), curator.relation.rows_changed
+        mu = math.sqrt(total)
+        changed = curator.relation.rows_changed
         start = weights
         clip, steps, deviation, drawn = self._path(problem, mu, changed)
         if self.quasi_newton:
@@ -185,7 +194,8 @@ class GD(Solver):
         else:
             mechanism = Gaussian.sharing(total, self.iterations)
             averaged = max(1, round(self.averaging * self.iterations))
-            velocity, ends = np.zeros_like(weights), np.zeros_like(weights)
+            velocity = np.zeros_like(weights)
+            ends = np.zeros_like(weights)
             for t in range(1, self.iterations + 1):
                 noisy = curator.ask(Gradient(problem.loss, weights, clip), mechanism)
                 gradient = noisy.values / problem.n_rows + problem.penalty.gradient(weights)
@@ -228,7 +238,8 @@ class GD(Solver):
         the mean of the targets, which are in [−1, 1]. That mean is shrunk by its known noise and
         kept off ±1 by as much.
         """
-        loss, n_rows = problem.loss, problem.n_rows
+        loss = problem.loss
+        n_rows = problem.n_rows
         weights: FloatArray = np.zeros(problem.n_parameters)
         share = self.start_share if self.iterations else 1.0
         known = loss.task == "classification" or not self.iterations
@@ -243,7 +254,8 @@ class GD(Solver):
             text = "the total weight of the rows of each class"
         else:
             noisy = curator.ask(TargetSum(1.0), mechanism)
-            mean, noise = float(noisy.values[0]) / n_rows, noisy.deviation / n_rows
+            mean = float(noisy.values[0]) / n_rows
+            noise = noisy.deviation / n_rows
             mean = mean * (1 - (noise / mean) ** 2) if abs(mean) > noise else 0.0
             most = max(1 - max(noise, LEAST_RARE), 0.0)
             mean = min(max(mean, -most), most)
@@ -265,7 +277,8 @@ class GD(Solver):
         least 1e-6, as settings are. By default the step of an intercept is bounded.
         docs/proofs/gd.md has the reasons.
         """
-        outputs, alpha = problem.loss.n_outputs, problem.penalty.alpha
+        outputs = problem.loss.n_outputs
+        alpha = problem.penalty.alpha
         width = problem.n_parameters / outputs * problem.loss.slowness
         converged = CONVERGED_PATH * width
         reach = NOISE_REACH * problem.n_rows * mu / changed
@@ -299,7 +312,8 @@ def clip_by_rule(reach: float, path: float) -> float:
 
 def _shares(seen: FloatArray, noise: float) -> FloatArray:
     """Estimate the shares of several classes from noisy ones; docs/proofs/gd.md has the formula."""
-    even, shares = 1 / seen.size, nearest(seen, 1.0)
+    even = 1 / seen.size
+    shares = nearest(seen, 1.0)
     square = max(float(np.sum((seen - even) ** 2)), 1e-300)
     shares += min((seen.size - 1) * noise**2 / square, 0.9) * (even - shares)
     shares = np.maximum(shares, min(max(noise, LEAST_RARE) / 2, even))
@@ -315,6 +329,6 @@ def _kept(problem: Problem, change: FloatArray, deviation: float) -> float:
     noise than it says.
     """
     slopes = change.reshape(problem.loss.n_outputs, -1)[:, : problem.n_features]
-    noise = slopes.size * (1 + min(FEW / slopes.size, MOST_DOUBT)) * deviation**2
+    noise = slopes.size * (1 + min(DOUBT / slopes.size, MOST_DOUBT)) * deviation**2
     square = SPREAD * float(np.vdot(slopes, slopes))
     return max(1.0 - (noise / square) ** 1.5, 0.0) if square > 0 else 0.0

@@ -112,7 +112,8 @@ class LaplaceSGD(base.PaperSolver):
         measure, epsilon = self._spending(plan.budget, curator.n_models)
         curator.open(measure)
         mechanism = L2Norm(epsilon)
-        batch, clip = self.batch_size, self._clip(problem)
+        batch = self.batch_size
+        clip = self._clip(problem)
         if batch is None:  # the noise of a sum has norm about 2d·clip/ε: 6d/ε rows make it a third
             most = max(1, problem.n_rows // 20)
             batch = min(most, max(20, math.ceil(min(6 * problem.n_parameters / epsilon, most))))
@@ -144,10 +145,12 @@ class LaplaceSGD(base.PaperSolver):
 
     def _spending(self, budget: Budget, n_models: int) -> tuple[Measure, float]:
         """Return the measure to compose in, and the ε of each pass of each model."""
-        uses, keep = self.passes * n_models, 1 - 2.0**-40  # costs are rounded up
+        uses = self.passes * n_models
+        keep = 1 - 2.0**-40  # costs are rounded up
         choices: list[tuple[float, Measure]] = [(budget.epsilon / uses * keep, "pure")]
         if self.calibration == "tight" and not budget.pure and uses > 1:
-            rho, mu = budget.to_zcdp().rho / uses, budget.to_gdp().mu / math.sqrt(uses)
+            rho = budget.to_zcdp().rho / uses
+            mu = budget.to_gdp().mu / math.sqrt(uses)
             choices.append((_inverse(lambda epsilon: L2Norm(epsilon).loss.rho, rho * keep), "zcdp"))
             choices.append((_inverse(lambda epsilon: L2Norm(epsilon).loss.mu, mu * keep), "gdp"))
         epsilon, measure = max(choices)

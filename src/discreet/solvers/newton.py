@@ -16,7 +16,7 @@ Proof: docs/proofs/newton.md.
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -39,8 +39,11 @@ USUAL_NORM = 10 / 3
 TARGET_NORM = 0.6
 """Norm that usual targets are given in the moment, over that of a row with its constant."""
 
-USUAL_VARIANCE, VARIANCE_DEVIATION = 0.06, 0.1
-"""Variance of a target in [-1, 1] that is assumed while noise hides it, and its deviation."""
+USUAL_VARIANCE = 0.06
+"""Variance of a target in [-1, 1] that is assumed while noise exceeds it."""
+
+VARIANCE_DEVIATION = 0.1
+"""Standard deviation of that variance over tables."""
 
 USUAL_MEAN = 0.3
 """Usual size of the mean of a target in [-1, 1]: a noisy mean is shrunk as if it were that."""
@@ -53,13 +56,19 @@ NOISE_SHARES = (0.07, 0.025)
 squared residual, and beyond it while that is less than the square of the second: rows are left as
 they are where that is cheap."""
 
-GROWN, GROWN_NOISE = 2.0, 4.0
-"""A step is taken back if the squared gradient, in units of the curvature, grew by this factor and
-by this many times its noise: then the moment says too little about the curvature."""
+GROWN = 2.0
+"""A step is taken back if the squared gradient, in units of the curvature, grew by this factor:
+then the moment says too little about the curvature."""
 
-CLEAR, LEAST_CURVATURE = 6.0, 0.05
+GROWN_NOISE = 4.0
+"""A step is kept if the squared gradient grew by less than this many times its noise."""
+
+CLEAR = 6.0
 """The change of the gradient along a step corrects the curvature if it is above this many
-deviations of its noise, and above this share of the curvature of the moment."""
+deviations of its noise."""
+
+LEAST_CURVATURE = 0.05
+"""The change must be above this share of the curvature of the moment, too."""
 
 ITERATIONS = (10, 40)
 """Least and most gradients; the least do where the second moment is known well."""
@@ -164,14 +173,16 @@ class Newton(Solver):
     def _solve(self, problem: Problem, curator: Curator, plan: Plan, record: Recorder) -> Solution:
         """Ask for the moments, then measure and step T times."""
         total = curator.open("gdp")  # μ², which Gaussian measurements share exactly
-        length, alpha = self._length(problem), problem.penalty.alpha
+        length = self._length(problem)
+        alpha = problem.penalty.alpha
         iterations = self.iterations or self._iterations(problem, total, curator.relation)
         for_target, for_moment, for_gradient = self._mechanisms(total, iterations)
         target = self._target(problem, curator, for_target)
         weight = TARGET_NORM * length / target.spread
         question = TargetMoment(MOMENT_CLIP * length, weight, target.centre)
         noisy = curator.ask(question, for_moment)
-        mean, deviation = noisy.matrix() / problem.n_rows, noisy.deviation / problem.n_rows
+        mean = noisy.matrix() / problem.n_rows
+        deviation = noisy.deviation / problem.n_rows
         moment = SecondMoment.of(mean, deviation, problem, weight, length)
         weights, left = moment.least_squares(alpha, target)
         shape = problem.loss.local(target.centre, left)
@@ -187,60 +198,38 @@ class Newton(Solver):
         factor = max(CLIPS[0], min(cheap, CLIPS[1]), min(cheaper, CLIPS[2]))
         clip = max(min(factor * (shape.slope * length), problem.lipschitz), 1e-6)
         ridge = moment.ridge(alpha, noise * clip, min(shape.scale * target.spread, 1.0))
-        divisor = curved * moment.cautious() + np.diag(ridge)
-        inverse = STEP * np.linalg.inv(divisor)
         averaged = max(1, round(self.averaging * iterations))
-        bearable = GROWN_NOISE * iterations * (noise * clip) ** 2 * float(np.trace(inverse))
-        known = moment.doubt * problem.n_parameters < length**2
-        unsure = math.sqrt(2 * iterations) * noise * clip
-        last = _Accepted(weights, weights, weights, math.inf)
-        kept: list[tuple[int, FloatArray]] = []
-        step = 1.0
-        for t in range(1, iterations + 1):
-            measured = curator.ask(Gradient(problem.loss, weights, clip), for_gradient)
-            gradient: FloatArray = measured.values / problem.n_rows + ridge * weights
-            square = float(gradient @ inverse @ gradient)
-            if square > GROWN * last.least + bearable:
-                step *= 0.5
-            else:
-                if kept and known:
-                    pair = weights - last.weights, gradient - last.gradient
-                    inverse = _corrected(inverse, divisor, *pair, unsure)
-                last = _Accepted(weights, inverse @ gradient, gradient, min(square, last.least))
-                kept.append((t, weights))
-            weights = last.weights - step * last.direction
-            record(NewtonStep(clip, float(np.linalg.norm(gradient))), weights)
-        ends = [at for t, at in kept if t > iterations - averaged + 1]
-        if kept[-1][0] == iterations:  # its step is as good as those that were accepted
-            ends.append(weights)
-        weights = np.mean(ends or [last.weights], axis=0)
-        if self.shrink:
-            unclipped = math.erf(clip / (math.sqrt(2.0) * shape.slope * length))
-            descent = descent._replace(
-                averaged=averaged,
-                curvature=curved * unclipped,
-                ridge=float(ridge[0]),
-                noise=noise * clip,
-                start_noise=shape.scale * moment.deviation,
-                sampling=shape.slope**2 / problem.n_rows,
-            )
-            weights, share = moment.shrunk(weights, spectrum, descent)
-            free = share * moment.free_noise(spectrum, descent)
+        steps = _Steps(
+            divisor=curved * moment.cautious() + np.diag(ridge),
+            ridge=ridge,
+            clip=clip,
+            noise=noise,
+            count=iterations,
+            averaged=averaged,
+            corrects=moment.doubt * problem.n_parameters < length**2,
+        )
+        weights = steps.run(problem, curator, for_gradient, weights, record)
         conditions = (
             "in the second moments, each row with its target is scaled down to norm "
             f"{MOMENT_CLIP * length:.4g}, and a target with a constant 1 to √2",
             f"each row's gradient is clipped to norm {clip:.4g}",
-            "Gaussian noise, as a multiple of what one row can change: "
-            f"{for_target.noise_multiplier:.6g} on the moments of the target, "
-            f"{for_moment.noise_multiplier:.6g} on the second moment and "
-            f"{for_gradient.noise_multiplier:.6g} on each of {iterations} gradients, "
-            "composed exactly in Gaussian DP",
+            _stated(for_target, for_moment, for_gradient, iterations),
         )
-        solution = Solution(weights, record.trace, conditions)
         if not self.shrink:
-            return solution
-        size = problem.n_features
-        return replace(solution, free_noise=free, moment=mean[:size, :size] / deviation)
+            return Solution(weights, record.trace, conditions)
+        unclipped = math.erf(clip / (math.sqrt(2.0) * shape.slope * length))
+        descent = descent._replace(
+            averaged=averaged,
+            curvature=curved * unclipped,
+            ridge=float(ridge[0]),
+            noise=noise * clip,
+            start_noise=shape.scale * moment.deviation,
+            sampling=shape.slope**2 / problem.n_rows,
+        )
+        weights, share = moment.shrunk(weights, spectrum, descent)
+        free = share * moment.free_noise(spectrum, descent)
+        resolved = mean[: problem.n_features, : problem.n_features] / deviation
+        return Solution(weights, record.trace, conditions, free_noise=free, moment=resolved)
 
     def doubt(self, n_rows: int, n_parameters: int, length: float, budget: Budget) -> float:
         """Return half of the largest eigenvalue of the noise in the second moment; a public number.
@@ -282,7 +271,8 @@ class Newton(Solver):
         noisy = curator.ask(question, mechanism)
         _, mean, square = noisy.values / problem.n_rows
         deviation = noisy.deviation / problem.n_rows
-        mean, noise = float(mean) / math.sqrt(2.0), deviation / math.sqrt(2.0)
+        mean = float(mean) / math.sqrt(2.0)
+        noise = deviation / math.sqrt(2.0)
         if not problem.fit_intercept:
             mean = 0.0
         mean = float(np.clip(mean, -1.0, 1.0)) * USUAL_MEAN**2 / (USUAL_MEAN**2 + noise**2)
@@ -291,6 +281,19 @@ class Newton(Solver):
         found = min(max(float(square) - mean**2, least), 1.0)
         trust = VARIANCE_DEVIATION**2 / (VARIANCE_DEVIATION**2 + deviation**2)
         return Target(mean, math.sqrt(trust * found + (1 - trust) * USUAL_VARIANCE))
+
+
+def _stated(
+    for_target: Gaussian, for_moment: Gaussian, for_gradient: Gaussian, iterations: int
+) -> str:
+    """State the noise of all measurements."""
+    return (
+        "Gaussian noise, as a multiple of what one row can change: "
+        f"{for_target.noise_multiplier:.6g} on the moments of the target, "
+        f"{for_moment.noise_multiplier:.6g} on the second moment and "
+        f"{for_gradient.noise_multiplier:.6g} on each of {iterations} gradients, "
+        "composed exactly in Gaussian DP"
+    )
 
 
 class _Accepted(NamedTuple):
@@ -302,6 +305,59 @@ class _Accepted(NamedTuple):
     least: float
 
 
+@dataclass(frozen=True, eq=False)
+class _Steps:
+    """Newton's steps by noisy gradients; returns the mean of the last ones.
+
+    ``divisor`` is the curvature that steps divide by, ``noise`` the deviation in the mean of all
+    gradients over their ``clip``. The inverse of the curvature is corrected along the way if the
+    divisor ``corrects``, that is, if it is known better than its own noise.
+    """
+
+    divisor: FloatArray
+    ridge: FloatArray
+    clip: float
+    noise: float
+    count: int
+    averaged: int
+    corrects: bool
+
+    def run(
+        self,
+        problem: Problem,
+        curator: Curator,
+        mechanism: Gaussian,
+        weights: FloatArray,
+        record: Recorder,
+    ) -> FloatArray:
+        """Measure and step ``count`` times; halve the step where a gradient has grown."""
+        inverse: FloatArray = np.asarray(STEP * np.linalg.inv(self.divisor), dtype=np.float64)
+        trace = float(np.trace(inverse))
+        bearable = GROWN_NOISE * self.count * (self.noise * self.clip) ** 2 * trace
+        unsure = math.sqrt(2 * self.count) * self.noise * self.clip
+        last = _Accepted(weights, weights, weights, math.inf)
+        kept: list[tuple[int, FloatArray]] = []
+        step = 1.0
+        for t in range(1, self.count + 1):
+            measured = curator.ask(Gradient(problem.loss, weights, self.clip), mechanism)
+            gradient: FloatArray = measured.values / problem.n_rows + self.ridge * weights
+            square = float(gradient @ inverse @ gradient)
+            if square > GROWN * last.least + bearable:
+                step *= 0.5
+            else:
+                if kept and self.corrects:
+                    pair = weights - last.weights, gradient - last.gradient
+                    inverse = _corrected(inverse, self.divisor, *pair, unsure)
+                last = _Accepted(weights, inverse @ gradient, gradient, min(square, last.least))
+                kept.append((t, weights))
+            weights = last.weights - step * last.direction
+            record(NewtonStep(self.clip, float(np.linalg.norm(gradient))), weights)
+        ends = [at for t, at in kept if t > self.count - self.averaged + 1]
+        if kept[-1][0] == self.count:  # its step is as good as those that were accepted
+            ends.append(weights)
+        return np.asarray(np.mean(ends or [last.weights], axis=0))
+
+
 def _corrected(
     inverse: FloatArray, divisor: FloatArray, step: FloatArray, change: FloatArray, noise: float
 ) -> FloatArray:
@@ -310,7 +366,8 @@ def _corrected(
     ``noise`` is the deviation in each entry of the change. Unless the change is clear of it, the
     inverse stays as it is.
     """
-    product, found = float(step @ change), inverse @ change
+    product = float(step @ change)
+    found = inverse @ change
     least = LEAST_CURVATURE * float(step @ divisor @ step)
     if product <= max(CLEAR * noise * float(np.linalg.norm(step)), least):
         return inverse

@@ -103,7 +103,8 @@ class MinimumSolver(base.PaperSolver):
     def _solve(
         self, problem: Problem, curator: Curator, plan: MinimumPlan, record: base.Recorder
     ) -> base.Solution:
-        minimum, perturbation = plan.minimum, plan.minimum.perturbation
+        minimum = plan.minimum
+        perturbation = plan.minimum.perturbation
         if plan.budget.pure:
             total = math.nextafter(curator.open("pure"), 0.0)
             mechanism = minimum.pure_mechanism(total, curator.relation)
@@ -115,10 +116,12 @@ class MinimumSolver(base.PaperSolver):
             composed = [f"{room.releases} minima"] if room.releases > 1 else []
             if room.before:
                 composed.append(f"a preparation of μ = {math.sqrt(room.before):.6g} in Gaussian DP")
-        size, relation = problem.n_parameters, curator.relation
+        size = problem.n_parameters
+        relation = curator.relation
         weights = curator.run(minimum, size=size, proven_for=relation, mechanism=mechanism)
         bound = minimum.gradient_bound / problem.n_rows
-        ridge, scale = perturbation.ridge, perturbation.scale
+        ridge = perturbation.ridge
+        scale = perturbation.scale
         record(Minimum(ridge, scale, bound, minimum.output_scale), weights)
         facts = perturbation.facts(minimum.constants)
         hidden = (
@@ -207,7 +210,8 @@ class ObjPert(MinimumSolver):
 
     def _published(self, problem: Problem, part: Budget) -> exact.Perturbation:
         """Δ ≥ 2β/ε; b ~ N(0, L²(8 ln(2/δ) + 4ε)/ε² I), or of norm Gamma(d, 2L/ε)."""
-        epsilon, factor = part.epsilon, 2.0
+        epsilon = part.epsilon
+        factor = 2.0
         smoothness = exact.curvature_of(problem.loss) * problem.row_norm_bound**2
         ridge = max(2 * smoothness / epsilon, problem.n_rows * problem.penalty.alpha)
         if not part.pure:

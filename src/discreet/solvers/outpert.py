@@ -84,7 +84,8 @@ class DescentSolver(base.PaperSolver):
     @staticmethod
     def _mechanism(curator: Curator, plan: DescentPlan) -> Gaussian | L2Norm:
         """Open the curator's budget and return the noise, relative to the true sensitivity."""
-        sensitivity, published = plan.sensitivity, plan.published
+        sensitivity = plan.sensitivity
+        published = plan.published
         if plan.budget.pure:
             epsilon = curator.open("pure")
             if published is not None:
@@ -174,7 +175,8 @@ class OutPert(DescentSolver):
     def _solve(
         self, problem: Problem, curator: Curator, plan: DescentPlan, record: base.Recorder
     ) -> base.Solution:
-        descent, sensitivity = plan.descent, plan.sensitivity
+        descent = plan.descent
+        sensitivity = plan.sensitivity
         mechanism = self._mechanism(curator, plan)
         weights = curator.release(
             descent.run,
@@ -205,7 +207,8 @@ class OutPert(DescentSolver):
         error = (smoothness * norm**6 * noise) ** (1 / 3)  # of theorem 3
         if gain > math.e and smoothness * norm**2 / gain < error:
             rate = (alpha**2 + smoothness**2) / (alpha * smoothness)
-            iterations, step = rate * math.log(gain), 1 / (alpha + smoothness)
+            iterations = rate * math.log(gain)
+            step = 1 / (alpha + smoothness)
         else:
             step = 1 / smoothness
             iterations = self._length(problem, budget, problem.lipschitz) / step
@@ -214,7 +217,8 @@ class OutPert(DescentSolver):
 
 def _published_sensitivity(descent: GradientDescent) -> float:
     """Return the paper's lemma 2, or lemma 3 where its condition holds and it is smaller."""
-    problem, beta = descent.problem, descent.smoothness
+    problem = descent.problem
+    beta = descent.smoothness
     alpha = problem.penalty.alpha
     convex = 3 * problem.lipschitz * descent.iterations * descent.step / problem.n_rows
     if alpha == 0 or descent.step > (1 + ROUNDED) / (alpha + beta):

@@ -127,7 +127,8 @@ class PermutationSGD(DescentSolver):
                 f"{self.passes} passes of {batches} batches are more than {MOST_UPDATES:,} "
                 "updates. Pass fewer passes or a larger batch_size."
             )
-        radius, alpha = None, problem.penalty.alpha
+        radius = None
+        alpha = problem.penalty.alpha
         if self.mode == "strongly-convex":
             if alpha == 0:
                 raise ValueError("mode='strongly-convex' needs a penalty alpha > 0; use 'convex'.")
@@ -145,7 +146,9 @@ class PermutationSGD(DescentSolver):
     def _solve(
         self, problem: Problem, curator: Curator, plan: DescentPlan, record: base.Recorder
     ) -> base.Solution:
-        passes, steps, sensitivity = plan.descent, plan.descent.steps.ravel(), plan.sensitivity
+        passes = plan.descent
+        steps = plan.descent.steps.ravel()
+        sensitivity = plan.sensitivity
         mechanism = self._mechanism(curator, plan)
         weights = curator.release(
             partial(passes.run, order=curator.permutation()),
@@ -155,7 +158,8 @@ class PermutationSGD(DescentSolver):
             magnitude=passes.weight_bound,
             mechanism=mechanism,
         )
-        ends, scale = (float(steps[0]), float(steps[-1])), mechanism.scale(sensitivity)
+        ends = (float(steps[0]), float(steps[-1]))
+        scale = mechanism.scale(sensitivity)
         record(Passes(steps.size, *ends, sensitivity, scale), weights)
         limit = "2/β" if passes.radius is None else "1/β"
         conditions = (

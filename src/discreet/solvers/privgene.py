@@ -27,8 +27,14 @@ from discreet.validate import FloatArray, integer, number
 
 _Factor = Annotated[float, partial(number, least=1e-9, most=1e6)]
 
-FEWEST, MOST = 20, 100  # bounds on the default number of generations
-MOST_WEIGHTS = 10**8  # weights of all candidates of a generation together (800 MB)
+FEWEST = 20
+"""Least default number of generations."""
+
+MOST = 100
+"""Largest default number of generations."""
+
+MOST_WEIGHTS = 10**8
+"""Largest number of weights of all candidates of a generation together (800 MB)."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +124,8 @@ class PrivGene(base.PaperSolver):
     def _solve(
         self, problem: Problem, curator: Curator, plan: base.ChoicePlan, record: base.Recorder
     ) -> base.Solution:
-        mechanism, count = plan.mechanism, plan.count
+        mechanism = plan.mechanism
+        count = plan.count
         curator.open(plan.measure)
         seeded = self.seed is not None
         generator = np.random.default_rng(self.seed) if seeded else curator.generator()
@@ -126,7 +133,8 @@ class PrivGene(base.PaperSolver):
         shrink = (self.last_mutation / self.mutation) ** (1 / max(1, count - 1))
         for t in range(count):
             mutation = self.mutation * shrink**t
-            clip, parent = self.objective_clip * mutation, pool[-1]
+            clip = self.objective_clip * mutation
+            parent = pool[-1]
             candidates = self._breed(pool, mutation, generator)
             squares = np.einsum("ij,ij->i", candidates, candidates)
             penalties = problem.n_rows * 0.5 * problem.penalty.alpha * squares

@@ -23,9 +23,12 @@ from discreet.validate import FloatArray
 
 __all__ = ["minimise"]
 
-FIRST_STEP, LONGEST_STEP = 0.5, 4.0
-"""In units in which usual curvatures are about 1: the first step, and the longest, over the norm of
-the gradient. Whitened rows have curvatures of up to 1.4, or twice that."""
+FIRST_STEP = 0.5
+"""First step over the norm of the gradient, in units in which typical curvatures are about 1.
+Whitened rows have curvatures of up to 1.4, or twice that."""
+
+LONGEST_STEP = 4.0
+"""Longest step over the norm of the gradient, in these units."""
 
 SCALES = (0.1, 3.0)
 """Limits of the scale of L-BFGS, one over the curvature along the last step, in these units."""
@@ -33,17 +36,23 @@ SCALES = (0.1, 3.0)
 PAIRS = 10
 """Number of last steps whose curvature is used."""
 
-CLEAR, LEAST_CURVATURE = 2.0, 0.05
-"""A step's curvature is used if it is above this many deviations of its noise, and above this."""
+CLEAR = 2.0
+"""A step's curvature is used if it is above this many deviations of its noise."""
+
+LEAST_CURVATURE = 0.05
+"""Least curvature of a step that is used."""
 
 GROWTH = 2.0
 """A step is taken back if the gradient's norm has grown by this factor and by four times its noise;
 later ones are halved."""
 
-EXPLAINED, TOLERANCE = 1.2, 0.02
-"""Descent ends where the squared norm of the gradient is at most the first times what noise
-explains, plus the second times that of the mean gradient of n rows where the expected one is 0:
-the rows themselves do not determine the weights any further."""
+EXPLAINED = 1.2
+"""Descent ends where the squared norm of the gradient is at most this times what noise explains,
+plus what `TOLERANCE` allows."""
+
+TOLERANCE = 0.02
+"""Share of the squared norm that the mean gradient of n rows has where the expected one is 0: the
+rows themselves do not determine the weights any further."""
 
 USUAL_GRADIENT = 5 / 3
 """Norm of the gradient of a usual row, of norm 10/3, at a slope of 1/2."""
@@ -51,9 +60,12 @@ USUAL_GRADIENT = 5 / 3
 INTERCEPT_SCALE = 4.0
 """One over the curvature of the logistic loss along an intercept, at most."""
 
-UNITS, CLOSER = 8, 8
-"""A gradient costs this many parts of the budget at first. Where noise explains it, it is measured
-again for an eighth of what is left; if that shows it, later ones cost as much."""
+UNITS = 8
+"""Number of parts of the budget that a gradient costs at first."""
+
+CLOSER = 8
+"""Where noise explains a gradient, one over this of what is left refines it; if that shows it,
+later gradients cost as much."""
 
 
 def minimise(
@@ -66,12 +78,18 @@ def minimise(
     record: Recorder,
 ) -> tuple[FloatArray, str]:
     """Spend the total μ² on at most this many gradients; return weights, and the noise as text."""
-    scales, weights, factor = _scales(problem), start, 1.0
+    scales = _scales(problem)
+    weights = start
+    factor = 1.0
     width = problem.n_parameters * max(1.0, problem.loss.n_outputs / 2) / problem.loss.n_outputs
     sampling = TOLERANCE * USUAL_GRADIENT**2 * width / problem.n_rows
     pairs: list[tuple[FloatArray, FloatArray]] = []
-    at, seen, least = weights, np.zeros_like(weights), math.inf  # where the gradient was least
-    left, cost, passes = iterations * UNITS, UNITS, 0
+    at = weights
+    seen = np.zeros_like(weights)
+    least = math.inf  # where the gradient was least
+    left = iterations * UNITS
+    cost = UNITS
+    passes = 0
     noises: list[float] = []
 
     def buys(units: int) -> Gaussian:
@@ -82,24 +100,33 @@ def minimise(
     while left:
         cost = left if left < 2 * cost else cost
         noisy = curator.ask(Gradient(problem.loss, weights, clip), buys(cost))
-        left, passes = left - cost, passes + 1
+        left = left - cost
+        passes = passes + 1
         gradient, noise, norm, unsure = _scaled(problem, noisy, weights, scales)
         if norm > max(GROWTH * least, least + 4 * unsure):
-            weights, gradient, norm, factor, pairs = at, seen, least, factor / 2, []
+            weights = at
+            gradient = seen
+            norm = least
+            factor = factor / 2
+            pairs = []
         else:
             for part in (CLOSER, 1):  # a part of what is left, and all of it if that shows nothing
                 if not left or norm**2 > EXPLAINED * unsure**2 + sampling:
                     break
                 more = max(left // part, 1)
-                noisy, left = curator.refine(noisy, mechanism=buys(more)), left - more
+                noisy = curator.refine(noisy, mechanism=buys(more))
+                left = left - more
                 gradient, noise, norm, unsure = _scaled(problem, noisy, weights, scales)
                 cost = max(cost, left // CLOSER)
-            step, change = (weights - at) / scales, gradient - seen
+            step = (weights - at) / scales
+            change = gradient - seen
             product = float(step @ change)
             clear = CLEAR * math.sqrt(2) * float(np.linalg.norm(step * noise))
             if product > max(clear, LEAST_CURVATURE * float(step @ step)):
                 pairs = [*pairs, (step, change)][-PAIRS:]
-            at, seen, least = weights, gradient, norm
+            at = weights
+            seen = gradient
+            least = norm
         moved = factor * _direction(gradient, pairs)
         moved *= min(1.0, LONGEST_STEP * factor * norm / max(float(np.linalg.norm(moved)), 1e-300))
         weights = weights - scales * moved
@@ -120,7 +147,8 @@ def _scaled(
 
 def _scales(problem: Problem) -> FloatArray:
     """Return roots of usual inverse curvatures along the weights: weights over them are alike."""
-    outputs, alpha = problem.loss.n_outputs, problem.penalty.alpha
+    outputs = problem.loss.n_outputs
+    alpha = problem.penalty.alpha
     width = problem.n_parameters // outputs
     inverse = np.full((outputs, width), width * max(1.0, outputs / 2))
     if problem.fit_intercept:
@@ -131,7 +159,8 @@ def _scales(problem: Problem) -> FloatArray:
 
 def _direction(gradient: FloatArray, pairs: Sequence[tuple[FloatArray, FloatArray]]) -> FloatArray:
     """Return the step of L-BFGS: an inverse Hessian, by steps and changes, times the gradient."""
-    found, shares = gradient.copy(), []
+    found = gradient.copy()
+    shares = []
     for step, change in reversed(pairs):
         shares.append(float(step @ found) / float(step @ change))
         found -= shares[-1] * change

@@ -122,7 +122,9 @@ class RRPSGD(base.PaperSolver):
             )
         affordable = max(200, MOST_NUMBERS // problem.n_parameters)
         rounds = self.max_rounds or min(problem.n_rows**2, MOST_ROUNDS, affordable)
-        rate, uses, spends = 1 / problem.n_rows, rounds * n_models, budget
+        rate = 1 / problem.n_rows
+        uses = rounds * n_models
+        spends = budget
         if self.calibration == "published":
             share = base.part_of(budget, n_models)
             logs = math.log(3 * problem.n_rows / share.delta) * math.log(2 / share.delta)
@@ -139,7 +141,9 @@ class RRPSGD(base.PaperSolver):
     def _solve(
         self, problem: Problem, curator: Curator, plan: _RoundPlan, record: base.Recorder
     ) -> base.Solution:
-        mechanism, clip, steps = plan.mechanism, plan.clip, plan.steps
+        mechanism = plan.mechanism
+        clip = plan.clip
+        steps = plan.steps
         curator.open_plan(mechanism, steps.size)
         stop = 1 + curator.draw_index(chances(steps, smoothness_of(problem)))
         weights: FloatArray = np.zeros(problem.n_parameters)
@@ -159,7 +163,8 @@ class RRPSGD(base.PaperSolver):
         return base.Solution(weights, record.trace, conditions)
 
     def _steps(self, problem: Problem, rounds: int, clip: float, multiplier: float) -> FloatArray:
-        smoothness, step = smoothness_of(problem), self.step_size
+        smoothness = smoothness_of(problem)
+        step = self.step_size
         if step is None:
             deviation = clip * math.sqrt(4 + problem.n_parameters * multiplier**2)
             distance = self.distance or 1.0

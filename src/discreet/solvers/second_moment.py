@@ -84,7 +84,8 @@ class Descent(NamedTuple):
         Weights follow w ← a·w + noise, with a from the eigenvalues of the moment that steps divide
         by and of the one that rows have. The result is the mean of the last weights.
         """
-        cautious, moment = spectrum.cautious, spectrum.likely
+        cautious = spectrum.cautious
+        moment = spectrum.likely
         divisor = self.divided_by * cautious + self.ridge
         slope = self.curvature * moment + self.ridge
         factor = np.clip(1 - STEP * slope / divisor, -1.0, 1.0)
@@ -180,7 +181,8 @@ class SecondMoment:
         The curvature along a constant is 1, whatever noise says, plus at most a half. What it
         shares with other columns is trusted by 1/(1 + doubt).
         """
-        trust, doubt = np.ones(len(self.matrix)), np.full(len(self.matrix), self.doubt)
+        trust = np.ones(len(self.matrix))
+        doubt = np.full(len(self.matrix), self.doubt)
         if self.intercept:
             trust[-1] = 1 / (1 + self.doubt)
             found = trust[-1] ** 2 * float(self.matrix[-1, -1])

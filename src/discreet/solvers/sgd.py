@@ -24,10 +24,12 @@ from discreet.solvers import base
 from discreet.solvers.base import GradientStep
 from discreet.validate import FloatArray
 
-# Norm of the noise in the weights after a run by default, and the most that the default step times
-# the clip is: how far one batch may move weights. Long weights do a classifier no harm, as only
-# their direction counts; predictions of a target within ±1 would be far off.
-LONGEST = STEEPEST = {"classification": 4.0, "regression": 1.0}
+LONGEST = {"classification": 4.0, "regression": 1.0}
+"""Norm of the noise in the weights after a run by default. Long weights do a classifier no harm, as
+only their direction matters; predictions of a target within ±1 would be wrong."""
+
+STEEPEST = {"classification": 4.0, "regression": 1.0}
+"""Largest default step times the clip: the distance that one batch may move the weights."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,8 @@ class SGD(base.PaperSolver):
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> BatchPlan:
         if self.schedule == "strong" and problem.strong_convexity <= 0:
             raise ValueError("schedule='strong' needs a penalty: pass alpha > 0.")
-        n, clip = problem.n_rows, min(self.gradient_clip, problem.lipschitz)
+        n = problem.n_rows
+        clip = min(self.gradient_clip, problem.lipschitz)
         share = base.part_of(budget, n_models)
         signal = n * share.to_gdp().mu  # rows that a whole pass tells apart from noise
         batch: float = self.batch_size or (
@@ -151,7 +154,8 @@ class SGD(base.PaperSolver):
     ) -> base.Solution:
         curator.open_plan(plan.mechanism, plan.iterations)
         weights: FloatArray = np.zeros(problem.n_parameters)
-        total, counted = np.zeros(problem.n_parameters), 0
+        total = np.zeros(problem.n_parameters)
+        counted = 0
         for t in range(1, plan.iterations + 1):
             noisy = curator.sampled_gradient(
                 Gradient(problem.loss, weights, plan.clip), plan.mechanism
@@ -166,7 +170,8 @@ class SGD(base.PaperSolver):
             if self.radius is not None and (norm := float(np.linalg.norm(weights))) > self.radius:
                 weights = weights * (self.radius / norm)
             if 2 * t > plan.iterations:
-                total, counted = total + weights, counted + 1
+                total = total + weights
+                counted = counted + 1
             record(GradientStep(step, float(np.linalg.norm(gradient))), weights)
         if self.averaging:
             weights = total / counted

@@ -203,11 +203,15 @@ class _Stage:
         iterations: int,
         start: FloatArray,
     ) -> None:
-        self._solver, self._problem, self._curator = solver, problem, curator
+        self._solver = solver
+        self._problem = problem
+        self._curator = curator
         self.clip = min(solver.gradient_clip or CLIPS[0], max(problem.lipschitz, 1e-6))
         self._shrinkage = Shrinkage()
-        self._total, self._path = 0.0, 0.0
-        self._start, self._steps = start, start  # z: the sum of all steps
+        self._total = 0.0
+        self._path = 0.0
+        self._start = start
+        self._steps = start  # z: the sum of all steps
         self._velocity: FloatArray = np.zeros(problem.n_parameters)
         # of the noise of each measurement: its deviation, and its factors in the velocity and in z
         self._noises: FloatArray = np.zeros((0, 3))
@@ -220,7 +224,8 @@ class _Stage:
 
         The path is then that of all of them together, and at least 0.4 of the first ones' again.
         """
-        self._iterations, self._mechanism = iterations, Gaussian.sharing(total, iterations)
+        self._iterations = iterations
+        self._mechanism = Gaussian.sharing(total, iterations)
         self._total += total
         # τ, from public numbers only; docs/proofs/shrunk_gd.md has the reasons
         reach = NOISE_REACH * self._problem.n_rows * math.sqrt(self._total)
@@ -251,9 +256,11 @@ class _Stage:
 
     def run(self, record: Callable[[ShrunkStep, FloatArray], None]) -> None:
         """Measure, step, shrink, as often as planned."""
-        problem, momentum = self._problem, self._solver.momentum
+        problem = self._problem
+        momentum = self._solver.momentum
         averaged = max(1, round(self._solver.averaging * self._iterations))
-        weights, ends = self._weights, np.zeros_like(self._steps)
+        weights = self._weights
+        ends = np.zeros_like(self._steps)
         for t in range(1, self._iterations + 1):
             noisy = self._curator.ask(Gradient(problem.loss, weights, self.clip), self._mechanism)
             gradient = noisy.values / problem.n_rows + problem.penalty.gradient(weights)
@@ -266,9 +273,11 @@ class _Stage:
             weights, kept = self._shrunk()
             if t > self._iterations - averaged:
                 ends += weights
-            norm, deviation = float(np.linalg.norm(gradient)), self._deviation
+            norm = float(np.linalg.norm(gradient))
+            deviation = self._deviation
             record(ShrunkStep(self._step, norm, problem.n_features, deviation, kept), weights)
-        self._weights, self.result = weights, ends / averaged
+        self._weights = weights
+        self.result = ends / averaged
 
     @property
     def _deviation(self) -> float:
@@ -283,8 +292,10 @@ class _Stage:
 
     def _shrunk(self) -> tuple[FloatArray, float]:
         """Return the shrunk weights, and their norm over that of the sum of steps."""
-        weights, shrinkage = self._steps.copy(), self._shrinkage
-        (seen, _), (table, constants) = self._views(self._steps), self._views(weights)
+        weights = self._steps.copy()
+        shrinkage = self._shrinkage
+        (seen, _) = self._views(self._steps)
+        (table, constants) = self._views(weights)
         _, begun = self._views(self._start)
         table[:] = shrinkage.means(seen, self._deviation)
         constants[:] = begun + shrinkage.others(constants - begun, self._deviation)
@@ -339,7 +350,8 @@ class Shrinkage:
 
     def squares(self, seen: FloatArray, deviation: float) -> FloatArray:
         """Return posterior means of the numbers' squares, over deviation²."""
-        sizes, posteriors = _sizes(seen, deviation), self._posteriors()
+        sizes = _sizes(seen, deviation)
+        posteriors = self._posteriors()
         squares: FloatArray = np.interp(sizes, KNOTS, posteriors @ self._factors**2) * sizes**2
         squares += np.interp(sizes, KNOTS, posteriors @ self._factors)  # the variances
         return squares
@@ -371,11 +383,13 @@ def worth_measuring(squares: FloatArray, first: float, second: float) -> NDArray
     order = np.argsort(-squares, kind="stable")
     ordered = squares[order]
     found = np.cumsum(ordered)
-    best, least = d, CLEARLY_LESS * _lost(ordered, first / (first + second))
+    best = d
+    least = CLEARLY_LESS * _lost(ordered, first / (first + second))
     for m in sorted({round(2 ** (k / 4)) for k in range(math.ceil(4 * math.log2(d)))}):
         lost = float(found[-1] - found[m - 1]) + _lost(ordered[:m], first / second * m / d)
         if m < d and lost < least:
-            best, least = m, lost
+            best = m
+            least = lost
     return np.sort(order[:best]).astype(np.intp)
 
 

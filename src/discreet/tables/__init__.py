@@ -12,10 +12,10 @@ one, `draft_private` estimates it within a budget.
 pyarrow is imported when a table is read, not before.
 """
 
+from discreet.tables.alignment import EncodedBlock
 from discreet.tables.columns import Boolean, Categorical, Column, Hashed, Ignored, Numeric, Ordinal
 from discreet.tables.draft import draft, draft_private
 from discreet.tables.reader import Encoded, TableTransformer, batches, read
-from discreet.tables.records import EncodedBlock
 from discreet.tables.schema import About, FileFormat, Schema, Spent, Target
 from discreet.tables.source import Source, source
 

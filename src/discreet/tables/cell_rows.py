@@ -20,13 +20,13 @@ from discreet.core.bits import Bits
 from discreet.core.cell_questions import CellBounds
 from discreet.rows import cell_counts
 from discreet.rows.units import Unit
+from discreet.tables.alignment import IdCodes, OneRowEach
+from discreet.tables.cell_rules import whole_text
 from discreet.tables.columns import SPACES, Boolean, Column, Numeric
 from discreet.tables.encoder import distinct_cells, numbers, written
 from discreet.tables.messages import arrow
 from discreet.tables.reader import ShowShare, batches
-from discreet.tables.records import IdCodes, OneRowEach
 from discreet.tables.request import Request
-from discreet.tables.rules import whole_text
 from discreet.tables.schema import Schema
 from discreet.tables.source import Source
 from discreet.validate import FloatArray

@@ -21,10 +21,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from discreet.tables.alignment import Records
 from discreet.tables.columns import SPACES
 from discreet.tables.encoder import trimmed
 from discreet.tables.messages import Refusal, arrow, joined
-from discreet.tables.records import Records
 from discreet.tables.request import Request, columns_to_read
 from discreet.tables.schema import FileFormat, Schema
 

@@ -18,6 +18,7 @@ from discreet.errors import TableError
 from discreet.ledger import Dataset
 from discreet.tables import columns
 from discreet.tables.cell_rows import CellBlock
+from discreet.tables.cell_rules import as_number
 from discreet.tables.csv_files import EMPTY, TextStream
 from discreet.tables.declarations import to_plain, toml_text
 from discreet.tables.estimate import Estimate, Task
@@ -25,7 +26,6 @@ from discreet.tables.messages import Refusal, arrow, door, instead, joined
 from discreet.tables.part import DAMAGED, TextPart
 from discreet.tables.reader import batches
 from discreet.tables.request import Request, family
-from discreet.tables.rules import as_number
 from discreet.tables.schema import VERSION, FileFormat, Schema
 from discreet.tables.source import Source, source
 from discreet.validate import flag
@@ -383,22 +383,24 @@ def _proposed(found: Layout, name: str) -> dict[str, Any]:
 
 def _guessed(found: Layout) -> Layout:
     """Tell numbers, texts and identifiers apart by the first records of a text file."""
-    with closing(batches(found.source, found.reading(), target=False, drafting=True)) as records:
+    schema = found.reading()
+    with closing(batches(found.source, schema, target=False, drafting=True)) as records:
         first = next(records)
     kinds: dict[str, columns.Kind] = {}
     whole: set[str] = set()
     reasons: dict[str, str] = {}
-    for name, cells in first.items():
-        values = cells.slice(0, FIRST_RECORDS)
-        present = len(values) - values.null_count
-        first_cells = CellBlock({name: values})
-        is_numeric = first_cells.number_margin(name) == present > 0
-        kinds[name] = "numeric" if is_numeric else "categorical"
-        if is_numeric and first_cells.whole_margin(name) == present:
-            whole.add(name)
-        may_name = present >= 100 and (name in whole or not is_numeric)
-        if may_name and len(values.drop_null().unique()) == present:
-            reasons[name] = _ALL_DIFFERENT
+    with found.source.door(Request(schema, target=False, drafting=True)):
+        for name, cells in first.items():
+            values = cells.slice(0, FIRST_RECORDS)
+            present = len(values) - values.null_count
+            first_cells = CellBlock({name: values})
+            is_numeric = first_cells.number_margin(name) == present > 0
+            kinds[name] = "numeric" if is_numeric else "categorical"
+            if is_numeric and first_cells.whole_margin(name) == present:
+                whole.add(name)
+            may_name = present >= 100 and (name in whole or not is_numeric)
+            if may_name and len(values.drop_null().unique()) == present:
+                reasons[name] = _ALL_DIFFERENT
     return replace(found, kinds=kinds, whole=frozenset(whole), reasons=reasons)
 
 

@@ -1,7 +1,7 @@
 """Encoding of rows: the features of a row depend on its own cells and the schema only.
 
 Every function here converts one cell at a time, or one distinct cell, and writes the result at the
-place of that cell. The rules that it follows are made of the schema (`discreet.tables.rules`).
+place of that cell. The rules that it follows are made of the schema (`discreet.tables.cell_rules`).
 
 A sparse row has exactly one entry per group, with a stored 0 where a number is 0 or a text is not
 encoded. So the size of the result is public too. Proof: docs/proofs/cells.md.
@@ -16,10 +16,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
-from discreet.tables import rules
+from discreet.tables import cell_rules
+from discreet.tables.cell_rules import MISSING, NUMBER, UNLISTED, Rule
 from discreet.tables.columns import SPACES
 from discreet.tables.messages import Refusal, arrow, instead
-from discreet.tables.rules import MISSING, UNLISTED, Rule
 from discreet.tables.schema import Schema, check_array_form
 from discreet.validate import FloatArray
 
@@ -47,9 +47,9 @@ class Encoder:
         self.schema = schema
         self.sparse = schema.is_wide if sparse == "auto" else bool(sparse)
         self.dtype: np.dtype[Any] = np.dtype(dtype)
-        target = rules.target_rule(schema)
+        target = cell_rules.target_rule(schema)
         self._target = None if target is None else _ColumnEncoder(target)
-        self._groups = [_ColumnEncoder(rule) for rule in rules.column_rules(schema)]
+        self._groups = [_ColumnEncoder(rule) for rule in cell_rules.column_rules(schema)]
         widths = [column.width for column in schema.used.values()]
         self._starts = np.cumsum([0, *widths[:-1]]).tolist()
 
@@ -235,7 +235,7 @@ def numbers(cells: Any, markers: Iterable[str], *, lenient: bool = False) -> Flo
         found = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     else:
         found = None
-    marked = [number for number in map(rules.as_number, marks) if number is not None]
+    marked = [number for number in map(cell_rules.as_number, marks) if number is not None]
     if found is not None and marked:
         found = np.where(np.isin(found, marked), np.nan, found)
     return found
@@ -254,11 +254,11 @@ def _parsed(texts: pa.Array, markers: list[str], lenient: bool) -> FloatArray | 
     is_marker = compute.is_in(texts, value_set=pa.array(markers, type=texts.type))
     texts = compute.if_else(is_marker, nothing, texts)
     if lenient:
-        texts = compute.if_else(compute.match_substring_regex(texts, rules.NUMBER), texts, nothing)
+        texts = compute.if_else(compute.match_substring_regex(texts, NUMBER), texts, nothing)
     try:
         return np.asarray(texts.cast(pa.float64()).to_numpy(zero_copy_only=False))
     except pa.ArrowInvalid:
-        is_number = compute.match_substring_regex(texts, rules.NUMBER).fill_null(True)
+        is_number = compute.match_substring_regex(texts, NUMBER).fill_null(True)
     if not compute.all(is_number, min_count=0).as_py():
         return None
     # Some versions of Arrow know fewer ways to write a number than the rule above.

@@ -146,7 +146,7 @@ class Estimate:
             )
 
     def run(self, found: Layout, progress: ShowShare) -> Schema:
-        """Ask about kinds, then about bounds and texts, and make a schema of the answers."""
+        """Split the budget among the columns, ask about them, and make a schema of the answers."""
         stated = _stated(found)
         asked = self._asked_names(found, stated)
         # The caller's statement about the target need not be voted on.
@@ -161,8 +161,25 @@ class Estimate:
         smallest = min(rest.values(), default=whole_share)
         self._mechanisms("numeric", True, smallest, share, DISTINCT_LIMIT + 1)  # can be made
         session, curator = self._open(found, 2 if voted else 1, progress)
-        kinds, whole = self._vote(curator, voted, Laplace(whole_share * VOTE_SHARE / 2))
-        kinds = {**stated, **kinds}
+        try:
+            kinds, whole = self._vote(curator, voted, Laplace(whole_share * VOTE_SHARE / 2))
+            schema = self._estimated(found, curator, {**stated, **kinds}, whole, rest, share)
+        except BaseException:
+            session.account.abandon()
+            raise
+        session.account.confirm()
+        return schema
+
+    def _estimated(
+        self,
+        found: Layout,
+        curator: Curator,
+        kinds: dict[str, columns.Kind],
+        whole: set[str],
+        rest: Mapping[str, float],
+        share: float,
+    ) -> Schema:
+        """Ask for bounds and texts of columns whose kinds are known; ``rest`` is the ε of each."""
         if found.target is not None and self.task is not None:
             kinds[found.target] = "numeric" if self.task == "numbers" else "categorical"
         at_most = curator.n_rows or found.source.n_rows or DISTINCT_LIMIT + 1
@@ -173,14 +190,12 @@ class Estimate:
                 whole=name in whole or name in found.whole,
                 prefix=found.hints.get(name, columns.Hint()).prefix,
             )
-            for name in asked
+            for name in rest
             if kinds[name] != "ignored"
         ]
         answers = self._answers(curator, shares)
         self._warn(shares, curator.n_rows, found.unit)
-        schema = self._schema(found, answers, curator.n_rows)
-        session.account.confirm()
-        return schema
+        return self._schema(found, answers, curator.n_rows)
 
     def _asked_names(self, found: Layout, stated: Mapping[str, columns.Kind]) -> list[str]:
         """Return the columns that are asked about: those whose content is not public."""
@@ -268,7 +283,7 @@ class Estimate:
                 own = _target(answers[name], n_rows)
                 if own is None:
                     made[name] = columns.Ignored(_NO_CLASSES)
-                    warnings.warn(f"{name!r} {_NO_CLASSES}.", UserWarning, stacklevel=4)
+                    warnings.warn(f"{name!r} {_NO_CLASSES}.", UserWarning, stacklevel=5)
             elif name in answers:
                 made[name] = _column(answers[name])
             else:
@@ -321,7 +336,7 @@ class Estimate:
                 "that are publicly known."
             )
         for text in texts:
-            warnings.warn(text, UserWarning, stacklevel=4)
+            warnings.warn(text, UserWarning, stacklevel=5)
 
 
 def _column(answer: ColumnAnswer) -> columns.Column:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from discreet.tables.alignment import Records
 from discreet.tables.csv_files import check_header, text_records
 from discreet.tables.messages import Place, Refusal, instead
-from discreet.tables.records import Records
 from discreet.tables.request import Request, check_types, columns_to_read
 
 DAMAGED = "is cut off or damaged. Copy it again."

@@ -17,9 +17,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from discreet.tables.alignment import EncodedBlock, IdCodes, Records, check_aligned, encoded
 from discreet.tables.encoder import Encoder, trimmed
 from discreet.tables.messages import arrow
-from discreet.tables.records import EncodedBlock, IdCodes, Records, check_aligned, encoded
 from discreet.tables.request import Request, columns_to_read
 from discreet.tables.schema import Schema, check_schema
 from discreet.tables.source import Source, source

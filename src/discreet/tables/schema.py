@@ -48,8 +48,8 @@ from discreet.tables.messages import quoted
 from discreet.validate import choice
 
 if TYPE_CHECKING:
+    from discreet.tables.alignment import EncodedBlock
     from discreet.tables.reader import Encoded, TableTransformer
-    from discreet.tables.records import EncodedBlock
 
 __all__ = ["About", "FileFormat", "Schema", "Spent", "Target"]
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
+from discreet.tables.alignment import Records
 from discreet.tables.libraries import table_part
 from discreet.tables.messages import Place, Refusal, arrow, door, instead
 from discreet.tables.part import DAMAGED, ArrowPart, Part, Stamp, TextPart
-from discreet.tables.records import Records
 from discreet.tables.request import Request
 
 FileKind = Literal["text", "parquet", "feather"]

@@ -190,7 +190,7 @@ class GrowingTable:
     """Encoded rows with their targets and groups, to which blocks are added.
 
     ``target`` is the type of the targets, None without any; ``groups`` is the number of groups of
-    encoded columns.
+    encoded columns. Everything is in memory, unless `reserve` sets a limit.
     """
 
     def __init__(
@@ -204,7 +204,7 @@ class GrowingTable:
             if array is not None:
                 self._per_row[array] = 1
         self._expected = 0
-        self._limit = 0
+        self._limit: int | None = None
         self._folder: str | os.PathLike[str] | None = None
         self._in_files = False
 
@@ -237,9 +237,10 @@ class GrowingTable:
             array.close()
 
     def _check_size(self) -> None:
+        if self._limit is None or self._in_files:
+            return
         row_bytes = sum(array.dtype.itemsize * entries for array, entries in self._per_row.items())
-        n_rows = max(self._rows.n_rows, self._expected)
-        if not self._in_files and n_rows * row_bytes > self._limit:
+        if max(self._rows.n_rows, self._expected) * row_bytes > self._limit:
             for array, entries in self._per_row.items():
                 array.move_to_file(self._folder, self._expected * entries)
             self._in_files = True

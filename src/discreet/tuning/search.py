@@ -27,7 +27,7 @@ from discreet.core.bits import Bits, uniform_index
 from discreet.core.score_questions import CorrectCount
 from discreet.core.session import Session, Stream, bits_of
 from discreet.errors import NotSupported, PrivacyError, PrivacyLeakWarning
-from discreet.estimators.base import FITS
+from discreet.estimators.engine import FITS
 from discreet.estimators.scoring import classified_rows
 from discreet.guarantee_file import Use
 from discreet.ledger import Dataset, check_dataset

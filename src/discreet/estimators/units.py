@@ -1,35 +1,55 @@
-"""Privacy units and weights of a fit: whose rows these are, and what each of them counts.
+"""What a fit gets: a checked table with its targets and privacy units (`Inputs`).
 
-With ``groups`` the unit of privacy is a person with all of their rows, and each person counts at
-most once. Proof: docs/proofs/unit.md.
+With ``groups`` the unit of privacy is a person with all of their rows, whose weights add up to at
+most 1. `PrivacyUnits` says whose row each row is and makes rows of a table with these weights, so
+that no caller passes them. Proof: docs/proofs/unit.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.core.bits import Bits
 from discreet.engines import BlockTable
 from discreet.errors import NotSupported
-from discreet.rows import RowWeights, Unit, Units, scaled_weights
+from discreet.rows import Rows, RowWeights, Unit, Units, as_rows, scaled_weights
 from discreet.solvers import Solver
 from discreet.validate import FloatArray, number
 
+Rule = Callable[[NDArray[Any]], FloatArray]
+"""A function that can be pickled, from targets as given to those of a model."""
+
 
 @dataclass(frozen=True, eq=False)
-class People:
+class PrivacyUnits:
     """Units of a table's rows, and public factors of the rows' weights.
 
-    ``size`` is the public number of units; ``units`` says whose row each row is, None if each row
-    is a unit. A unit of fewer than ``rows_per_unit`` rows counts in proportion to them. Weights of
-    rows are multiplied by ``factors``, public numbers from 0 to 1; ``nominal`` has those that are
-    cut where a unit has more than 1 of them, None for 1/max(m, k). ``drawn`` is True if one row was
-    drawn for each unit, ``even`` if every unit counts once. For the guarantee: ``unit``, ``public``
-    and ``condition`` (of the weights of a unit's rows, if it is not that of ``rows_per_unit``).
+    Attributes
+    ----------
+    size
+        Public number of units.
+    units
+        Whose row each row is; None if each row is a unit, or if blocks on workers know it.
+    rows_per_unit
+        A unit of fewer rows than this has a total weight in proportion to them.
+    factors
+        Public numbers from 0 to 1 that weights of rows are multiplied by.
+    unit, plural
+        Names of a unit and of several, for the guarantee.
+    drawn, even
+        True if one row was drawn for each unit; True if every unit has a total weight of 1.
+    public
+        Statements of what is treated as public.
+    nominal
+        Weights that are cut where a unit has more than 1 of them; None for 1/max(m, k).
+    condition
+        Statement about the weights of a unit's rows, if it is not that of ``rows_per_unit``.
     """
 
     size: int
@@ -47,7 +67,8 @@ class People:
     @classmethod
     def of(cls, X: Any, groups: Any, sample_weight: Any, rows_per_unit: int | None) -> Self:
         """Check what the caller says about the rows of X, before anything is read or spent."""
-        n_rows, names = X.shape[0], ("person", "people")
+        n_rows = X.shape[0]
+        named: Any = {"unit": "person", "plural": "people"}
         if isinstance(X, BlockTable):
             if sample_weight is not None or rows_per_unit not in (None, 1):
                 what = "sample_weight" if sample_weight is not None else "rows_per_unit above 1"
@@ -57,7 +78,7 @@ class People:
                 )
             if groups is not None:  # the blocks have the weights
                 _check_count(n_rows)
-                return cls(n_rows, unit=names[0], plural=names[1])
+                return cls(n_rows, **named)
         factors = None if sample_weight is None else scaled_weights(sample_weight, n_rows)
         public = () if factors is None else ("the sample weights of the rows",)
         if groups is None:
@@ -71,8 +92,8 @@ class People:
         units = Units.of(groups, n_rows)
         _check_count(units.count)
         even = factors is None and rows_per_unit in (None, 1)
-        own = (units, rows_per_unit or 1, factors, *names)
-        return cls(units.count, *own, even=even, public=public)
+        own = (units, rows_per_unit or 1, factors)
+        return cls(units.count, *own, even=even, public=public, **named)
 
     @property
     def grouped(self) -> bool:
@@ -84,25 +105,57 @@ class People:
         old = self.factors
         return replace(self, factors=factors if old is None else old * factors, even=False)
 
-    def take(self, index: NDArray[np.intp]) -> Self:
-        """Return the people of a table that has one row of each, the named ones."""
+    def draw(self, bits: Bits) -> tuple[NDArray[np.intp], Self]:
+        """Draw one row of each unit at random; return their places, and the units of these rows.
+
+        *Privacy.* Which row of a unit is drawn depends on random bits of that unit alone.
+        """
+        assert self.units is not None  # each row is a unit, and none is left to be drawn
+        index = self.units.draw(bits)
         factors = None if self.factors is None else self.factors[index]
-        return replace(self, units=None, factors=factors, drawn=True)
+        return index, replace(self, units=None, factors=factors, drawn=True)
 
     def spread(self, index: NDArray[np.intp], condition: str) -> Self:
-        """Return the people of a table that has the named rows, several of each row."""
-        units = Units(np.arange(self.size), self.size) if self.units is None else self.units
+        """Return the units after rows have been repeated by ``index``."""
+        each = Units(np.arange(self.size), self.size, self.unit)
+        units = each if self.units is None else self.units
         factors = None if self.factors is None else self.factors[index]
-        own = Units(units.codes[index], units.count)
+        own = replace(units, codes=units.codes[index])
         return replace(self, units=own, factors=factors, condition=condition)
 
-    def unit_weights(self) -> RowWeights | None:
-        """Return weights by which each unit counts once; None if each row is a unit."""
+    def rows(
+        self,
+        table: Any,
+        targets: Any,
+        *,
+        fit_intercept: bool = False,
+        row_norm: float | None = None,
+        factors: NDArray[np.bool_] | None = None,
+    ) -> Rows:
+        """Return the rows of a table, with weights by which every unit has a total weight of 1.
+
+        Rows where ``factors`` is False have the weight 0. Blocks on workers have their own targets,
+        which are None here, and their own weights.
+        """
+        settings: Any = {"fit_intercept": fit_intercept, "row_norm": row_norm}
+        if targets is None:
+            rows: Rows = table.rows(**settings)
+            return rows
+        weights = self._equal_weights
+        if factors is not None:
+            weights = self.times(factors.astype(np.float64)).model_weights()
+        return as_rows(table, targets, weights=weights, **settings)
+
+    @cached_property
+    def _equal_weights(self) -> RowWeights | None:
         if self.units is not None:
             return self.units.weights()
-        if self.unit == "row":
-            return None
-        return RowWeights(np.empty(0), self.size, self.unit)
+        return None if self.unit == "row" else RowWeights(np.empty(0), self.size, self.unit)
+
+    def weigh(self, rows: Rows) -> Rows:
+        """Return the rows with their weights in the objective."""
+        weights = self.model_weights()
+        return rows if weights is None else rows.with_weights(weights)
 
     def model_weights(self) -> RowWeights | None:
         """Return the weights of rows in the objective."""
@@ -140,7 +193,7 @@ class People:
             )
 
     def stated(self, conditions: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the conditions of a fit, of people instead of rows, with those of the unit."""
+        """Return the conditions of a fit, of units instead of rows, with those of the unit."""
         each = f"of the rows made of each {self.unit}" if self.condition else "row of each person"
         own = f"one {each} was drawn at random before anything was read, and used alone"
         if not self.drawn:
@@ -165,8 +218,10 @@ class Exposure:
     values: Any
     bound: float | None
 
-    def applied(self, X: Any, y: NDArray[Any] | None, people: People) -> tuple[FloatArray, People]:
-        """Return rates, and people whose rows are weighted by exposure."""
+    def applied(
+        self, X: Any, y: NDArray[Any] | None, units: PrivacyUnits
+    ) -> tuple[FloatArray, PrivacyUnits]:
+        """Return rates, and units whose rows are weighted by exposure."""
         if y is None:
             raise NotSupported(
                 "exposure is for tables of this process, and these rows are on workers. Divide "
@@ -182,9 +237,9 @@ class Exposure:
             rates = np.asarray(y, dtype=np.float64) / values
             shares = values if self.bound is None else np.minimum(values / self.bound, 1.0)
         if self.bound is None:
-            return rates, people
-        weighted = people.times(shares)
-        return rates, replace(weighted, public=(*people.public, "the bound on exposure"))
+            return rates, units
+        weighted = units.times(shares)
+        return rates, replace(weighted, public=(*units.public, "the bound on exposure"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,12 +278,63 @@ class ClassWeights:
         if values is None:
             assert totals is not None  # balanced classes are always measured
             values = 1.0 / np.maximum(totals, 1.0)
-        return np.minimum(values / values.max(), 1.0)
+        return np.asarray(np.minimum(values / values.max(), 1.0))
 
     @property
     def public(self) -> tuple[str, ...]:
         """Statement of what is treated as public."""
         return () if self.values is None else ("the weights of the classes",)
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """A table that was checked, whose rows it has, and the models to fit to it.
+
+    Attributes
+    ----------
+    X, y
+        The table and what targets are made of; y is None where blocks of X have their own.
+    rules
+        For each model, the function from y, or from targets in blocks, to its targets.
+    units, by_class
+        Whose row each row is, and the weights of classes, if there are any.
+    public
+        Statements of what the estimator treats as public.
+    names, booleans
+        Names of the columns, if they have any, and the columns that are stored as booleans.
+    scale, centre
+        Factor and constant that bring margins of the fit to units of predictions.
+    """
+
+    X: Any
+    y: NDArray[Any] | None
+    rules: tuple[Rule, ...]
+    units: PrivacyUnits
+    by_class: ClassWeights | None = None
+    public: tuple[str, ...] = ()
+    names: Sequence[str] | None = None
+    booleans: tuple[int, ...] = ()
+    scale: float = 1.0
+    centre: float = 0.0
+
+    @property
+    def uneven(self) -> bool:
+        """True if units may have a total weight other than 1 in the objective."""
+        return not self.units.even or self.by_class is not None
+
+    def labelled(self, rows: Rows, model: int) -> Rows:
+        """Return the rows with the targets of a model; rows are made with those of the first."""
+        rule = self.rules[model]
+        if self.y is None:
+            return rows.with_targets(rule)
+        return rows if model == 0 else rows.with_targets(rule(self.y))
+
+    def drawn(self, bits: Bits) -> Inputs:
+        """Return one row of each unit, drawn at random."""
+        assert self.y is not None  # rows on workers go to solvers that take units
+        index, units = self.units.draw(bits)
+        classes = None if self.by_class is None else self.by_class.take(index)
+        return replace(self, X=self.X[index], y=self.y[index], units=units, by_class=classes)
 
 
 def _check_count(n_units: int) -> None:

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from discreet.core.bits import Bits
 from discreet.ids import MIXED, compared
+from discreet.tables.cell_rules import as_number
 from discreet.tables.columns import SPACES
 from discreet.tables.encoder import Encoder, distinct_cells
 from discreet.tables.messages import Place, Refusal, instead
-from discreet.tables.rules import as_number
 
 
 class Records(NamedTuple):

@@ -1,0 +1,410 @@
+"""A private fit in five steps, each a record: Settings → Method → Prepared → Fitted → Statement.
+
+- `settle` checks the caller's settings before any data is there: `Settings`.
+- `choose` fixes the steps, the solver and the division of the budget by public numbers: `Method`.
+- `prepare` opens shares of the budget and transforms rows: `discreet.preparation.Prepared`.
+- `train` solves for the weights of each model: `Fitted`, released numbers alone.
+- `state` says what was promised and what that rests on: `Statement`.
+
+`fit` runs them in this order. Estimators are shells around it: they name a loss, turn y into
+targets and keep what comes back as attributes. The order is part of the design: no data is read
+for a bad setting, the account is opened before a row is read, and only curators read rows.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.core import Curator, Guarantee
+from discreet.core.session import Session, Stream, bits_of
+from discreet.errors import NotSupported
+from discreet.estimators import familiar
+from discreet.estimators.method import Method, Settings, choose
+from discreet.estimators.trace import Bar, Trace
+from discreet.estimators.units import Inputs
+from discreet.inference import Covariance, Evidence, Inference
+from discreet.log import note
+from discreet.objectives import Problem
+from discreet.preparation import (
+    FeatureMap,
+    FittedBounds,
+    FittedStep,
+    Step,
+    pipeline,
+)
+from discreet.preparation.pipeline import Prepared
+from discreet.preparation.support import without_noise
+from discreet.rows import AffineMap, Rows
+from discreet.solvers import Progress, Solution
+from discreet.validate import FloatArray
+
+FITS = itertools.count()
+"""Counts the fits of this process, so that a guarantee can say how many there were before."""
+
+PUBLIC = (
+    "the number and order of columns, and how the table is stored",
+    "that all rows are valid (finite numbers, known labels)",
+)
+"""What every fit treats as public, beside the number of units."""
+
+WORKERS = (
+    "the rows are in blocks on workers of {}, which see them and are trusted with them, like the "
+    "scheduler; noise was added on the client alone"
+)
+
+DIVIDED = "the budget was divided between preparation and model before a row was read"
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A fit with an open account: who pays, where its noise comes from, and who watches.
+
+    ``problem`` and ``plan`` are those that public numbers give; ``outside`` names what steps of a
+    pipeline learned outside the budget. Each part of the method has its own noise.
+    """
+
+    settings: Settings
+    method: Method
+    inputs: Inputs
+    problem: Problem
+    plan: Any
+    session: Session
+    earlier_fits: int
+    outside: tuple[str, ...]
+    streams: Sequence[Stream]
+    bar: Bar | None
+
+    def watch(self, model: int) -> Callable[[Progress], None] | None:
+        """Return the callback of a model's solver, if anybody watches."""
+        callbacks = [each for each in (self.settings.process.progress, self.bar) if each]
+        if not callbacks:
+            return None
+
+        def report(at: Progress) -> None:
+            for callback in callbacks:
+                callback(replace(at, entry=replace(at.entry, model=model)))
+
+        return report
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """Released numbers of a fit. All of them but the last three are attributes of an estimator.
+
+    ``coef`` and ``intercept`` belong to the features of X and to units of predictions, one row per
+    linear model, the prepared ones to prepared rows. ``solution``, ``steps`` and ``problem`` are
+    those of the first model.
+    """
+
+    coef: FloatArray
+    intercept: FloatArray
+    prepared_coef: FloatArray
+    prepared_intercept: FloatArray
+    deviation: float | None
+    covariances: tuple[Covariance, ...]
+    features: FeatureMap
+    preparation: tuple[FittedStep, ...]
+    solver: str
+    row_norm: float | None
+    size: int
+    trace: Trace
+    solution: Solution
+    steps: tuple[Step, ...]
+    problem: Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """What a fit promises, and the ledger's number of it, if a ledger counts it."""
+
+    guarantee: Guarantee
+    ledger_entry: int | None
+
+
+def fit(settings: Settings, inputs: Inputs) -> tuple[Fitted, Statement]:
+    """Fit linear models on one budget."""
+    method = choose(settings, inputs)
+    run = begin(settings, method, inputs)
+    try:
+        prepared, problem = prepare(run)
+        fitted = train(run, prepared, problem)
+    except BaseException:
+        run.session.account.abandon()
+        if run.bar is not None:
+            run.bar.stop()
+        raise
+    if run.bar is not None:
+        run.bar.finish()
+    return fitted, state(run, fitted)
+
+
+def begin(settings: Settings, method: Method, inputs: Inputs) -> Run:
+    """Plan the models, warn of what the caller should know, and open the account."""
+    bits = bits_of(settings.process.random_state)
+    if inputs.units.units is not None and not method.solver.takes_units:
+        inputs = inputs.drawn(bits)
+    units = inputs.units
+    process = settings.process
+    needed = method.solver.needs_row_bound
+    norm = pipeline.model_norm(method.steps, settings.data_norm, needed=needed)
+    problem = settings.problem(units.size, method.width, norm)
+    plan = method.solver.plan(problem, method.models, len(inputs.rules))
+    outside = familiar.warn_of_fit(settings.kind, settings.budget, units, process)
+    earlier_fits = next(FITS) if process.counted_before is None else process.counted_before
+    whole = plan.spends if method.division is None else settings.budget
+    name = settings.kind.__name__
+    payer = process.ledger
+    if payer is not None:
+        payer = payer.noting(estimator=name, solver=method.solver.name, **process.details)
+    stated = f"ε = {whole.epsilon:g}, δ = {whole.delta:g}, {whole.relation}, one {units.unit}"
+    stated = stated if method.solver.private else "NOT PRIVATE"
+    note("Fit of %s by %s: %s.", name, method.solver.name, stated)
+    session = Session(whole, units.unit, ledger=payer, bits=bits)
+    bar = None
+    if process.verbose:
+        bar = Bar(name, len(inputs.rules), sum(step.share for step in method.steps))
+    return Run(
+        settings=settings,
+        method=method,
+        inputs=inputs,
+        problem=problem,
+        plan=plan,
+        session=session,
+        earlier_fits=earlier_fits,
+        outside=outside,
+        streams=session.streams(len(method.mechanisms)),
+        bar=bar,
+    )
+
+
+def prepare(run: Run) -> tuple[Prepared, Problem]:
+    """Open the shares of the preparation; transform and weigh the rows.
+
+    Returns the problem with it, whose size is a released number where rows have weights.
+    """
+    method = run.method
+    inputs = run.inputs
+    problem = run.problem
+    if method.division is not None and run.plan.spends != method.models:
+        raise NotSupported(
+            f"solver={method.solver.name!r} would spend more than it was given (unsafe=True); "
+            "a preparation cannot be accounted for together with that. Pass preparation=None."
+        )
+    recipe = pipeline.Recipe(
+        steps=method.steps,
+        mechanisms=method.mechanisms[: len(method.steps)],
+        expansion=method.expansion,
+        data_norm=run.settings.data_norm,
+        rate=method.rate,
+        writes=problem.row_norm is not None or not method.solver.takes_transformed_rows,
+    )
+    recipe.check_table(inputs.X, problem.n_features)
+    if method.division is not None:
+        run.session.account.reserve(method.division)
+    targets = None if inputs.y is None else inputs.rules[0](inputs.y)
+    make = partial(inputs.units.rows, targets=targets)
+    prepared = pipeline.transform(recipe, inputs.X, make, run.session, run.streams, problem)
+    return _weighed(run, prepared) if inputs.uneven else (prepared, problem)
+
+
+def _weighed(run: Run, prepared: Prepared) -> tuple[Prepared, Problem]:
+    """Give rows the weights of the objective; in steps every unit has a total weight of 1."""
+    method = run.method
+    units = run.inputs.units
+    by_class = run.inputs.by_class
+    rows = prepared.rows
+    problem = run.problem
+    totals = None
+    codes = np.zeros(rows.n_rows, dtype=np.int8) if by_class is None else by_class.codes
+    count = 1 if by_class is None else by_class.count
+    if method.balance is not None:
+        part = len(method.steps)
+        coded = units.weigh(rows).with_targets(codes)
+        mechanism: Any = method.mechanisms[part]
+        totals = method.balance.measure(
+            coded, count, run.session, part, mechanism, run.streams[part]
+        )
+    elif not method.solver.private:
+        totals = units.totals(codes, count)
+    factors = np.ones(1) if by_class is None else by_class.factors(totals)
+    if totals is not None and method.adapts:
+        size = round(float(totals @ factors))
+        problem = replace(problem, n_rows=min(max(1, size), units.size))
+    units = units if by_class is None else units.times(factors[codes])
+    return replace(prepared, rows=units.weigh(rows)), problem
+
+
+def train(run: Run, prepared: Prepared, problem: Problem) -> Fitted:
+    """Solve for the weights of each model, and measure their covariances if that was reserved."""
+    method = run.method
+    inputs = run.inputs
+    n_models = len(inputs.rules)
+    opened = _open_inference(run, prepared) if method.inference else []
+    rows, solved = prepared.sampled_rows(problem) if opened else (prepared.rows, problem)
+    size = None if prepared.sample is None or not opened else prepared.size
+    plan = run.plan
+    if solved is not run.problem:  # its size was measured, or that of a sample was drawn
+        plan = method.solver.plan(solved, method.models, n_models)
+    made = 0 if method.expansion is None else method.expansion.count
+    weighted = inputs.uneven or inputs.units.grouped
+    solutions: list[Solution] = []
+    evidence: list[Evidence] = []
+    dropped = []
+    for model, stream in enumerate(run.session.streams(n_models)):
+        # targets are made when needed: those of many classes would outgrow a narrow table
+        part = inputs.labelled(rows, model)
+        curator = run.session.curator(part, stream, Fraction(1, n_models), size)
+        solution = method.solver.solve(solved, curator, plan, run.watch(model))
+        if opened:
+            about: Any = {"weighted": weighted, "mapped": prepared.mapped}
+            found = Inference.measure(*opened[model], problem, solution.weights, **about)
+            evidence.append(found)
+            if not found.reason:  # else the fitted weights are better
+                known: Any = {"clip": None, "deviation": None, "free_noise": None}
+                solution = replace(solution, weights=found.weights, **known)
+        solution, without = without_noise(solution, prepared, problem, made)
+        dropped.append(without)
+        solutions.append(solution)
+    return _carried(run, prepared, problem, solutions, evidence, np.all(dropped, axis=0))
+
+
+def _open_inference(run: Run, prepared: Prepared) -> list[tuple[Curator, Curator | None, float]]:
+    """Open what was reserved for inference: curators and their μ² for each model.
+
+    It must be open before the models. Its rows have the weights of the model's. The second
+    curator is for the rows that the preparation saw, if it did not see all.
+    """
+    method = run.method
+    inputs = run.inputs
+    opened = []
+    first = len(method.mechanisms) - len(method.inference)
+    for model in range(len(method.inference)):
+
+        def change(rows: Rows, model: int = model) -> Rows:
+            labelled = inputs.labelled(rows, model)
+            if inputs.y is None or rows is prepared.rows:
+                return labelled
+            return labelled.with_weights(prepared.rows.row_weights)
+
+        rows, sample = prepared.inference_rows(change)
+        if sample is not None:
+            sample = inputs.labelled(sample, model)
+        curator = run.session.curator(rows, run.streams[first + model])
+        _, total = curator.open_reserved(first + model)
+        drawn = None if sample is None else curator.on_sample(sample, prepared.size)
+        opened.append((curator, drawn, float(total)))
+    return opened
+
+
+def _carried(
+    run: Run,
+    prepared: Prepared,
+    problem: Problem,
+    solutions: Sequence[Solution],
+    evidence: Sequence[Evidence],
+    dropped: NDArray[np.bool_],
+) -> Fitted:
+    """Carry weights of prepared rows through the map of the preparation, without its clips.
+
+    Weights of the features that were ``dropped`` are exactly 0, not up to rounding.
+    """
+    method = run.method
+    inputs = run.inputs
+    first = solutions[0]
+    weights = np.array([solution.weights for solution in solutions])
+    weights = weights.reshape(-1, problem.n_features + int(problem.fit_intercept))
+    slopes = weights[:, : problem.n_features] * inputs.scale
+    constants = np.zeros(len(weights))
+    if problem.fit_intercept:
+        constants = weights[:, -1]
+    constants = constants * inputs.scale + inputs.centre
+    affine = prepared.affine or AffineMap.to_norm(np.inf, problem.n_features)
+    about: Any = {"intercept": problem.fit_intercept, "shifted": run.settings.shifted}
+    covariances = (Covariance.of(each, affine, scale=inputs.scale, **about) for each in evidence)
+    carried = affine.adjoint(np.column_stack([slopes, constants]))
+    carried[:, :-1][:, dropped] = 0.0
+    bounds = (step for step in prepared.fitted if isinstance(step, FittedBounds))
+    entries = (
+        replace(entry, model=model)
+        for model, solution in enumerate(solutions)
+        for entry in solution.trace
+    )
+    return Fitted(
+        coef=np.ascontiguousarray(carried[:, :-1]),
+        intercept=carried[:, -1].copy(),
+        prepared_coef=slopes,
+        prepared_intercept=constants,
+        deviation=None if first.deviation is None else first.deviation * inputs.scale,
+        covariances=tuple(covariances),
+        features=FeatureMap(next(bounds, None), method.expansion),
+        preparation=prepared.fitted,
+        solver=method.solver.name,
+        row_norm=problem.row_norm,
+        size=inputs.units.size,
+        trace=Trace(entries),
+        solution=first,
+        steps=method.steps,
+        problem=problem,
+    )
+
+
+def state(run: Run, fitted: Fitted) -> Statement:
+    """State what was promised, what that rests on, and what was treated as public."""
+    settings = run.settings
+    method = run.method
+    inputs = run.inputs
+    units = inputs.units
+    public = (f"the number of {units.plural}", *PUBLIC, *inputs.public, *run.outside)
+    if settings.data_norm is not None:
+        public += (f"the bound {settings.data_norm:g} on a row's norm",)
+    public += units.public
+    if inputs.by_class is not None:
+        public += inputs.by_class.public
+    if method.expansion is not None:
+        public += ("the features: their columns, public bounds and number",)
+    guarantee = run.session.account.guarantee(
+        conditions=_conditions(run, fitted),
+        public=public,
+        secure=run.session.secure,
+        earlier_fits=run.earlier_fits,
+        rows_per_unit=units.rows_per_unit,
+        n_units=units.size,
+    )
+    entry = (
+        None
+        if settings.process.ledger is None
+        else getattr(run.session.account.charge, "entry", None)
+    )
+    return Statement(guarantee, entry)
+
+
+def _conditions(run: Run, fitted: Fitted) -> tuple[str, ...]:
+    """Return what the privacy of a fit rests on, part by part."""
+    method = run.method
+    units = run.inputs.units
+    conditions: tuple[str, ...] = ()
+    if method.balance is not None:
+        conditions += (method.balance.condition,)
+    if method.division is not None:
+        conditions += (*(step.condition for step in fitted.preparation), DIVIDED)
+    if method.inference:
+        conditions += (method.inference[0].condition,)
+    conditions += fitted.solution.conditions
+    if run.inputs.y is None:
+        conditions += (WORKERS.format(run.inputs.X.place),)
+    if units.unit != "row" or units.condition:
+        conditions = units.stated(conditions)
+    if run.plan.spends.epsilon > method.models.epsilon:
+        conditions += (
+            f"ε = {method.models.epsilon:g} was asked for, but the published constants give "
+            "less privacy than that (unsafe=True)",
+        )
+    return conditions

@@ -1,0 +1,263 @@
+"""What a fit will do: checked settings, and the method that public numbers choose.
+
+`settle` makes `Settings` of an estimator before any data is there, `choose` makes a `Method` once
+the size of the table is known. Nothing here reads a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from discreet.accounting.composition import Division, divide
+from discreet.core import Budget
+from discreet.errors import NotSupported
+from discreet.estimators import auto, familiar
+from discreet.estimators import features as feature_rule
+from discreet.estimators.units import Inputs
+from discreet.inference import Inference
+from discreet.inference.measure import expected_error
+from discreet.inference.rule import check_inference, lighter, pilot, reserved, sample_rate, whitened
+from discreet.ledger import Dataset, check_dataset
+from discreet.objectives import L2, Loss, Problem
+from discreet.preparation import Balance, Step, check_steps
+from discreet.preparation.features import Expansion
+from discreet.preparation.steps import Mechanism
+from discreet.solvers import Progress, Solver, resolve
+from discreet.validate import flag, function
+
+_ADAPTIVE = frozenset({"pure", "zcdp", "gdp"})
+"""Measures in which a solver's plan may depend on earlier releases of the same fit."""
+
+_rule = lru_cache(maxsize=256)(auto.choose)
+"""The rule, which sees public numbers alone: fits of the same numbers have the same choice."""
+
+
+@dataclass(frozen=True, eq=False)
+class Process:
+    """Settings of a fit that belong to this process, not to the model.
+
+    ``chosen`` is False if nobody gave an ε. ``ledger`` is the data set to charge, whose entry has
+    these ``details``. ``counted_before`` is the number of earlier fits, if a tuning counted them.
+    """
+
+    random_state: Any = None
+    chosen: bool = True
+    ledger: Dataset | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+    progress: Callable[[Progress], None] | None = None
+    verbose: bool = False
+    counted_before: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """Checked settings of a fit: all that is known before the table is.
+
+    ``method`` is None if the rule of ``solver="auto"`` has yet to choose it by the table's size,
+    ``kind`` the class of the estimator. The intercept of a ``shifted`` loss has no interval.
+    """
+
+    kind: type
+    budget: Budget
+    loss: Loss
+    penalty: L2
+    fit_intercept: bool
+    data_norm: float | None
+    steps: tuple[Step, ...]
+    method: Method | None
+    features: str = "auto"
+    numeric: Any = None
+    inference: bool = False
+    shifted: bool = False
+    process: Process = field(default_factory=Process)
+
+    def problem(self, n_rows: int, n_features: int, row_norm: float | None) -> Problem:
+        """Return the problem for a table of this size."""
+        size = {"n_rows": n_rows, "n_features": n_features}
+        return Problem(
+            self.loss, self.penalty, **size, fit_intercept=self.fit_intercept, row_norm=row_norm
+        )
+
+
+@dataclass(frozen=True)
+class Method:
+    """A preparation with the mechanism of each step, a solver, and their parts of the budget.
+
+    ``division`` is None if the models have all of the budget; else ``mechanisms`` are made from it.
+    There is one for each step, one for the ``balance`` of the classes, if it is measured, and one
+    for the ``inference`` about each model. The solver sees ``width`` features: the columns of X, or
+    those that ``expansion`` makes of them. Steps see a sample of the rows at ``rate``.
+    """
+
+    steps: tuple[Step, ...]
+    solver: Solver
+    budget: Budget
+    division: Division | None = None
+    mechanisms: tuple[Mechanism, ...] = ()
+    balance: Balance | None = None
+    inference: tuple[Inference, ...] = ()
+    expansion: Expansion | None = None
+    width: int = 0
+    rate: float = 1.0
+
+    @classmethod
+    def divided(
+        cls,
+        budget: Budget,
+        steps: tuple[Step, ...],
+        solver: Solver,
+        balance: Balance | None = None,
+        inference: tuple[Inference, ...] = (),
+    ) -> Method:
+        """Divide the budget between a preparation and a solver, before anything is read.
+
+        A budget too extreme for a step is a ``ValueError``.
+        """
+        if steps and not solver.private:
+            raise NotSupported(
+                f"solver={solver.name!r} protects nobody, so a private preparation makes no sense "
+                "with it. Pass preparation=None, or use a private solver."
+            )
+        parts = (*steps, *(() if balance is None else (balance,)), *inference)
+        if not parts:
+            return cls(steps, solver, budget)
+        division = divide(budget, [(part.name, part.share) for part in parts], solver.composes)
+        mechanisms = tuple(
+            part.mechanism(division.measure, division.total_of(index))
+            for index, part in enumerate(parts)
+        )
+        return cls(steps, solver, budget, division, mechanisms, balance, inference)
+
+    @property
+    def models(self) -> Budget:
+        """Budget of all models."""
+        return self.budget if self.division is None else self.division.models
+
+    @property
+    def adapts(self) -> bool:
+        """True if the size of the objective may be a released number, not a public one."""
+        solver = self.solver
+        return solver.takes_units and (not solver.private or _ADAPTIVE.issuperset(solver.composes))
+
+
+def settle(model: Any) -> Settings:
+    """Check every setting of an estimator before any data is read."""
+    budget, loss, penalty = model._objective()
+    if model.progress is not None:
+        function("progress", model.progress)
+    if not isinstance(model.verbose, int | np.integer):
+        flag("verbose", model.verbose)
+    if model.random_state is not None:
+        check_random_state(model.random_state)
+    if model.ledger is not None:
+        check_dataset(model.ledger)
+    steps = check_steps(model.preparation, model.data_norm)
+    method = None
+    if not (isinstance(model.solver, str) and model.solver == "auto"):
+        method = Method.divided(budget, steps, resolve(model.solver))
+        method.solver.check(loss, method.models)
+    elif budget.pure:
+        raise NotSupported(
+            "solver='auto' needs delta > 0; got delta=0. Give a delta well below 1/n, for "
+            "example 1e-6, or choose a solver with a pure guarantee: 'objpert', 'outpert', "
+            "'frank-wolfe' or 'laplace-sgd'."
+        )
+    process = Process(
+        random_state=model.random_state,
+        chosen=model.epsilon is not familiar.UNCHOSEN,
+        ledger=model.ledger,
+        details={} if model.ledger is None else _details(model),
+        progress=model.progress,
+        verbose=bool(model.verbose),
+        counted_before=model.counted_before,
+    )
+    own: Any = {"features": model.features, "numeric": model.numeric, "process": process}
+    own |= {"inference": model.inference, "shifted": model._shifted_intercept}
+    norm = model.data_norm
+    return Settings(
+        type(model), budget, loss, penalty, model.fit_intercept, norm, steps, method, **own
+    )
+
+
+def _details(model: Any) -> dict[str, Any]:
+    """Return the settings of an estimator that the entry of a ledger has."""
+    left_out = ("ledger", "progress", "verbose", "random_state", "classes", "solver")
+    given = model.get_params(deep=False).items()
+    return {name: value for name, value in given if name not in left_out and value is not None}
+
+
+def choose(settings: Settings, inputs: Inputs) -> Method:
+    """Return the method of the settings, or choose one now that the table's size is known.
+
+    A part of the budget is reserved for inference about each model. Weights that do not add up to
+    the units are measured always for balanced classes, else for solvers whose plan may depend on
+    them.
+    """
+    units = inputs.units
+    made = feature_rule.FeatureChoice(inputs.X.shape[1])
+    declared = settings.numeric is not None or settings.features != "auto"
+    if declared and settings.features != "linear":
+        made = feature_rule.choose(
+            settings.features,
+            settings.numeric,
+            feature_rule.TableFacts(units.size, made.width, inputs.names, inputs.booleans),
+            settings.budget,
+            given=settings.steps,
+            regression=settings.loss.task == "regression",
+        )
+    steps = settings.steps if made.bounds is None else (made.bounds, *settings.steps)
+    method = settings.method
+    rate = 1.0
+    if method is None:
+        steps, solver, rate = _by_rule(settings, inputs, made, steps)
+        method = Method.divided(settings.budget, check_steps(steps, settings.data_norm), solver)
+    elif made.bounds is not None:
+        steps = check_steps(steps, settings.data_norm)
+        method = Method.divided(settings.budget, steps, method.solver)
+    solver = method.solver
+    balance = None
+    if inputs.uneven:
+        units.check_solver(solver, weighted=inputs.by_class is not None)
+        balanced = inputs.by_class is not None and inputs.by_class.values is None
+        if solver.private and (balanced or method.adapts):
+            balance = Balance.of(settings.budget, units.size, solver.composes)
+    inference: tuple[Inference, ...] = ()
+    if settings.inference:
+        check_inference(solver, made.expansion)
+        size = made.width + int(settings.fit_intercept)
+        taken = (*method.steps, *(() if balance is None else (balance,)))
+        left = 1.0 - sum(part.share for part in taken)
+        inference = reserved(units.size, size, settings.budget, len(inputs.rules), left)
+    if balance is not None or inference:
+        method = Method.divided(settings.budget, method.steps, solver, balance, inference)
+        solver.check(settings.loss, method.models)
+    return replace(method, expansion=made.expansion, width=made.width, rate=rate)
+
+
+def _by_rule(
+    settings: Settings, inputs: Inputs, made: feature_rule.FeatureChoice, given: tuple[Step, ...]
+) -> auto.Choice:
+    """Choose steps and solver by the rule of ``solver="auto"``, adapted for inference."""
+    n_rows = inputs.units.size
+    budget = settings.budget
+    by_row = inputs.units.unit == "row"
+    problem = settings.problem(n_rows, made.width, settings.data_norm)
+    choice = _rule(problem, budget, given, made.known, by_row and not settings.inference)
+    if not settings.inference:
+        return choice
+    steps = whitened(choice.steps, n_rows, made.width, budget)
+    error = expected_error(n_rows, problem.n_parameters, budget)
+    solver = pilot(choice.solver, settings.loss, error)
+    rate = choice.rate
+    alone = by_row and not inputs.uneven and len(inputs.rules) == 1
+    if alone and not settings.loss.curves_unevenly:
+        rate = sample_rate(steps, n_rows, problem.n_parameters, budget)
+    signal = rate * n_rows * budget.to_gdp().mu
+    steps = lighter(steps, signal, made.width, budget.relation.rows_changed)
+    return auto.Choice(steps, solver, rate)

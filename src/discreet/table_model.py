@@ -1,0 +1,443 @@
+"""A fitted model of a table: it encodes new tables by its schema, predicts, and is measured.
+
+`discreet.fit` returns a `TableModel`, and the command ``discreet`` reads one from a model file.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+
+from discreet import tables
+from discreet.card import Card, card
+from discreet.core import Budget, Guarantee, Relation
+from discreet.errors import AveragedCellsWarning, ModelFileError, PrivacyLeakWarning
+from discreet.estimators import averaged, model_file
+from discreet.estimators.classifiers import LogisticRegression
+from discreet.estimators.evaluation import Calibration, confusion_measures, score_two_classes
+from discreet.estimators.scoring import score_classifier, score_regressor
+from discreet.ledger import Dataset
+from discreet.tables import Schema
+from discreet.validate import FloatArray, number
+
+if TYPE_CHECKING:
+    from discreet.figures import Figure
+
+__all__ = ["Evaluation", "FitReport", "PredictedBlock", "TableModel"]
+
+_EXACT = (
+    "These figures are exact: they are a release about the rows of this table, with no privacy at "
+    "all. Show them only if those rows are public, or pass epsilon= to have them with noise."
+)
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """Public facts about a fit, as the command ``discreet fit`` prints them.
+
+    Attributes
+    ----------
+    size : str
+        Sentence on the size of the table and the time that reading and fitting took.
+    text : str
+        The guarantee, the entry of the ledger, and the total with the schema's cost.
+    record : mapping
+        The same as data that JSON can hold: rows (None if the unit is a person, whose number of
+        rows is not public), unit, columns, seconds, guarantee, spent_on_schema and ledger.
+    """
+
+    size: str
+    text: str
+    record: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Measures of a model on a table that has the target.
+
+    Attributes
+    ----------
+    size : int
+        Number of units that were scored: rows, or people, each with a total weight of 1.
+    unit : str
+        ``"row"`` or ``"person"``.
+    measures : mapping
+        Single numbers by name; NaN where one is not defined.
+    labels, counts
+        Labels, and the confusion matrix: true labels in rows, predicted ones in columns. None for
+        a numeric target.
+    calibration : tuple of Calibration or None
+        Predicted and observed shares of the second class; None unless there are two classes.
+    deviations : mapping or None
+        Standard deviation that the noise causes, by measure; None unless there are two classes.
+    guarantee : Guarantee or None
+        Promise of the evaluation; None if it is exact.
+    """
+
+    size: int
+    unit: str
+    measures: Mapping[str, float]
+    labels: tuple[Any, ...] | None = None
+    counts: FloatArray | None = None
+    calibration: tuple[Calibration, ...] | None = None
+    deviations: Mapping[str, float] | None = None
+    guarantee: Guarantee | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the evaluation as data that JSON can hold; NaN becomes None."""
+        data: dict[str, Any] = {"rows" if self.unit == "row" else "people": self.size}
+        for name, value in _numbers(self.measures).items():
+            data[name.replace(" ", "_")] = value
+        if self.labels is not None and self.counts is not None:
+            data |= {"labels": list(self.labels), "counts": self.counts.tolist()}
+        if self.calibration is not None:
+            data["calibration"] = [asdict(each) for each in self.calibration]
+        if self.deviations is not None:
+            data["noise"] = _numbers(self.deviations)
+        data["private"] = self.guarantee is not None
+        data["guarantee"] = None if self.guarantee is None else self.guarantee.to_dict()
+        return data
+
+
+def _numbers(values: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: None if np.isnan(value) else value for name, value in values.items()}
+
+
+class PredictedBlock(NamedTuple):
+    """Predictions for some records in turn; ``extra`` has columns of the table that were named."""
+
+    predictions: NDArray[Any]
+    probabilities: FloatArray | None
+    extra: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """A private model of a table, with the schema that encodes tables for it.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted estimator of discreet.
+    schema : Schema
+        Public knowledge about the table, by which rows are encoded.
+    threshold : float, optional
+        Predict the second of two classes if its probability is above this; by default the class
+        of the higher score. A model file does not keep it.
+    reading_seconds, fitting_seconds : float, optional
+        Durations of the fit, for its report; None for a model that was read from a file.
+
+    Notes
+    -----
+    *Privacy.* All of it may be published. A prediction reveals something about its own row:
+    protect it like the row.
+    """
+
+    estimator: Any
+    schema: Schema
+    threshold: float | None = None
+    reading_seconds: float | None = None
+    fitting_seconds: float | None = None
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        threshold: float | None = None,
+        ignore_extra: bool = False,
+    ) -> Self:
+        """Read a model file that `save` or the command wrote.
+
+        With ``ignore_extra``, columns of new tables that the schema lacks are left out.
+        """
+        loaded = model_file.load(path)
+        if not isinstance(loaded, Pipeline):
+            raise ModelFileError(
+                f"{os.fspath(path)} holds a model without a schema, so it cannot read tables. Use "
+                "discreet.load in Python and give it the encoded rows."
+            )
+        schema = loaded[0].schema
+        if ignore_extra:
+            schema = replace(schema, extra="ignore")
+        return cls(loaded[-1], schema, threshold)
+
+    def save(self, path: str | os.PathLike[str] | TextIO) -> None:
+        """Write a model file; `discreet.load` reads it as a scikit-learn pipeline."""
+        encoder = self.schema.transformer(dtype="float32")
+        model_file.save(Pipeline([("table", encoder), ("model", self.estimator)]), path)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The promise of the fit alone."""
+        guarantee: Guarantee = self.estimator.guarantee_
+        return guarantee
+
+    @property
+    def spent(self) -> Budget | None:
+        """Budget of the fit and of estimating the schema together.
+
+        None if the fit promises nothing, or if the schema was estimated under another relation or
+        for another unit, so that no sum of both is a guarantee.
+        """
+        guarantee: Guarantee = self.estimator.guarantee_
+        cost = self.schema.spent
+        if not guarantee.private:
+            return None
+        if cost is None:
+            return Budget(guarantee.epsilon, guarantee.delta, guarantee.relation)
+        same_unit = (cost.unit is None) == (guarantee.unit == "row")
+        if Relation(cost.relation) is not guarantee.relation or not same_unit:
+            return None
+        return Budget(
+            guarantee.epsilon + cost.epsilon, guarantee.delta + cost.delta, guarantee.relation
+        )
+
+    @property
+    def report(self) -> FitReport:
+        """Public facts about the fit; ``print`` states its guarantee and what is spent."""
+        guarantee: Guarantee = self.estimator.guarantee_
+        columns = self.estimator.n_features_in_
+        rows = guarantee.n_units if self.schema.unit is None else None
+        units = "rows" if self.schema.unit is None else "rows of all people"
+        table = f"the {units}, {columns:,} encoded columns,"
+        if rows is not None:
+            table = f"{rows:,} rows and {columns:,} encoded columns"
+        size = f"Fitted to {table.rstrip(',')}."
+        seconds = None
+        if self.reading_seconds is not None and self.fitting_seconds is not None:
+            seconds = round(self.reading_seconds + self.fitting_seconds, 3)
+            size = f"Read {table} in {self.reading_seconds:.1f} s; fitted in "
+            size += f"{self.fitting_seconds:.1f} s."
+        texts = [str(guarantee)]
+        charged = None
+        if self.estimator.ledger is not None:
+            entry = self.estimator.ledger_entry_
+            charged = {"entry": entry, **self.estimator.ledger.summary()}
+            texts.append(f"Entry {entry} of the ledger; data set {self.estimator.ledger!r}.")
+        cost = self.schema.spent
+        total = self.spent
+        if cost is not None and total is not None:
+            texts.append(
+                f"Estimating the schema from the same rows spent ε = {cost.epsilon:g}, "
+                f"δ = {cost.delta:g} before. Together: ε = {total.epsilon:g}, δ = {total.delta:g}."
+            )
+        record = {
+            "rows": rows,
+            "unit": self.schema.unit,
+            "columns": columns,
+            "seconds": seconds,
+            "guarantee": guarantee.to_dict(),
+            "spent_on_schema": None if cost is None else asdict(cost),
+            "ledger": charged,
+        }
+        return FitReport(size, "\n\n".join(texts), record)
+
+    def predict(self, table: Any) -> NDArray[Any]:
+        """Return a prediction for each row of a table: labels or numbers.
+
+        ``table`` is any source that ``Schema.open`` takes. It needs no target column.
+        """
+        found = [block.predictions for block in self.predictions(table)]
+        return np.concatenate(found) if found else np.array([])
+
+    def predict_proba(self, table: Any) -> FloatArray:
+        """Return the probability of each class for each row, in the order of the labels."""
+        blocks = self.predictions(table, probabilities=True)
+        found = [block.probabilities for block in blocks if block.probabilities is not None]
+        return np.concatenate(found) if found else np.empty((0, len(self.estimator.classes_)))
+
+    def predictions(
+        self,
+        table: Any,
+        *,
+        extra: Sequence[str] = (),
+        probabilities: bool = False,
+        progress: Callable[[float], None] | None = None,
+    ) -> Iterator[PredictedBlock]:
+        """Predict a table block by block, in bounded memory.
+
+        Parameters
+        ----------
+        table
+            Any source that ``Schema.open`` takes.
+        extra : sequence of str
+            Columns to hand through as Arrow arrays, such as an identifier.
+        probabilities : bool
+            Compute the probabilities of all classes, too.
+        progress : callable, optional
+            Called with the share of the table that was read.
+        """
+        if probabilities and not hasattr(self.estimator, "predict_proba"):
+            kind = type(self.estimator).__name__
+            raise ValueError(f"a {kind} has no probabilities; leave out probabilities=True.")
+        decided = self.estimator
+        if self.threshold is not None:
+            decided = at_threshold(decided, self.threshold)
+        blocks = self.schema.batches(table, extra=extra, progress=progress)
+        return self._predicted(decided, blocks, probabilities)
+
+    def _predicted(
+        self, decided: Any, blocks: Iterator[tables.EncodedBlock], probabilities: bool
+    ) -> Iterator[PredictedBlock]:
+        """Yield predictions; one warning says how many cells of all blocks were averaged."""
+        cells = 0
+        for block in blocks:
+            cells += averaged.count(self.estimator, block.X)
+            shares = None
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", AveragedCellsWarning)
+                predictions = decided.predict(block.X)
+                if probabilities:
+                    shares = self.estimator.predict_proba(block.X)
+            yield PredictedBlock(predictions, shares, block.extra)
+        if cells:
+            said = averaged.text(self.estimator, cells, self.schema.feature_names)
+            warnings.warn(said, AveragedCellsWarning, stacklevel=2)
+
+    def evaluate(
+        self,
+        table: Any,
+        *,
+        epsilon: float | None = None,
+        relation: str = "add_remove",
+        unit: str | None = None,
+        ledger: Dataset | None = None,
+        memory: int | str | None = None,
+        folder: str | os.PathLike[str] | None = None,
+        progress: Callable[[float], None] | None = None,
+    ) -> Evaluation:
+        """Measure the model on a table that has the target: AUC, recall, calibration, errors.
+
+        Parameters
+        ----------
+        table
+            Any source that ``Schema.open`` takes, with the target.
+        epsilon : float, optional
+            Privacy budget of the evaluation (δ = 0: Laplace noise on counts). Without it the
+            figures are exact and not private, and a `PrivacyLeakWarning` says so.
+        relation : {"add_remove", "replace_one"}
+            Neighbouring data sets.
+        unit : str, optional
+            Column with the id of the person that a row belongs to; by default the schema's unit.
+        ledger : Dataset, optional
+            Data set of a ledger that is charged.
+        memory, folder, progress
+            As in ``Schema.open``.
+
+        Notes
+        -----
+        *Privacy.* Exact figures about private rows are themselves a release. With ``epsilon`` the
+        counts behind them are released with noise; its ε adds to that of every other release about
+        the same rows. For two classes one noisy histogram of scores gives all measures.
+        """
+        budget = None if epsilon is None else Budget(epsilon, 0.0, relation)
+        if self.threshold is not None:
+            check_threshold(self.threshold, self.estimator, getattr(self.estimator, "classes_", ()))
+        schema = self.schema if unit is None else with_unit(self.schema, unit)
+        target = schema.target
+        if target is None:
+            raise ModelFileError(
+                "this model does not know which column it predicts; its schema has no target."
+            )
+        if budget is None and ledger is not None:
+            raise ValueError(
+                "a ledger counts what is spent on these rows, and an exact evaluation cannot be "
+                "counted. Pass epsilon=0.1, for example."
+            )
+        places: Any = {"memory": memory, "folder": folder}
+        encoded: Any = tables.read(table, schema, progress=progress, **places)
+        X, y, groups = encoded
+        if budget is None:
+            warnings.warn(_EXACT, PrivacyLeakWarning, stacklevel=2)
+        size = X.shape[0]
+        unit_name = "row"
+        if groups is not None:
+            size = int(groups.max(initial=-1)) + 1
+            unit_name = "person"
+        asked = (budget, ledger, groups)
+        if target.is_classification:
+            return self._scored_classes(Evaluation(size, unit_name, {}), X, y, asked)
+        if target.low is None or target.high is None:
+            raise ModelFileError("the target of this model's schema has no bounds.")
+        errors = score_regressor(self.estimator, X, y, (target.low, target.high), *asked)
+        measures = {
+            "mean absolute error": errors.mean_absolute_error,
+            "root mean squared error": errors.root_mean_squared_error,
+        }
+        return Evaluation(size, unit_name, measures, guarantee=errors.guarantee)
+
+    def _scored_classes(self, empty: Evaluation, X: Any, y: Any, asked: Any) -> Evaluation:
+        """Return an evaluation with the measures of a classifier; ``asked`` are its last three."""
+        labels = self.estimator.classes_
+        if len(labels) > 2:
+            scores = score_classifier(self.estimator, X, labels[y], *asked)
+            return replace(
+                empty,
+                measures=confusion_measures(scores),
+                labels=scores.labels,
+                counts=scores.counts,
+                guarantee=scores.guarantee,
+            )
+        found = score_two_classes(
+            self.estimator, X, labels[y], *asked, size=empty.size, threshold=self.threshold
+        )
+        return replace(
+            empty,
+            measures=found.measures(),
+            labels=found.confusion.labels,
+            counts=found.confusion.counts,
+            calibration=found.calibration,
+            deviations=found.deviations,
+            guarantee=found.guarantee,
+        )
+
+    def summary(self, level: float = 0.95, *, odds_ratios: bool = False) -> Any:
+        """Return the table of coefficients, by the names of the encoded columns."""
+        names = self.schema.feature_names
+        return self.estimator.summary(level, odds_ratios=odds_ratios, names=names)
+
+    def plot_effects(self) -> Figure:
+        """Draw the effect of each column on the score, in the units of the table."""
+        columns = self.schema.used.items()
+        units = {name: each.decoded for name, each in columns if hasattr(each, "decoded")}
+        figure: Figure = self.estimator.plot_effects(self.schema.feature_names, units)
+        return figure
+
+    def card(self, **about: Any) -> Card:
+        """Return the privacy card; ``about`` has the keywords of `discreet.card.card`."""
+        return card(self.guarantee, model=self.estimator, schema=self.schema, **about)
+
+
+def with_unit(schema: Schema, unit: str) -> Schema:
+    """Return a schema with another unit; an error says that the unit is wrong."""
+    try:
+        return schema.with_unit(unit)
+    except ValueError as error:
+        raise ValueError(f"unit: {error}") from None
+
+
+def check_threshold(threshold: float, estimator: Any, labels: Sequence[Any]) -> None:
+    """Refuse a threshold that is no probability, and models that have none to compare it with."""
+    number("threshold", threshold, above=0.0, below=1.0)
+    if not isinstance(estimator, LogisticRegression) or len(labels) != 2:
+        raise ValueError("threshold= is for logistic models of two classes.")
+
+
+def at_threshold(estimator: Any, threshold: float) -> Any:
+    """Return a model that predicts the second class where its probability is above a threshold."""
+    check_threshold(threshold, estimator, getattr(estimator, "classes_", ()))
+    shifted = copy.copy(estimator)
+    shifted.intercept_ = estimator.intercept_ - estimator.link_.score(threshold)
+    return shifted
