@@ -31,6 +31,7 @@ from discreet.core.selections import ExponentialMechanism, LaplaceNoisyMax, Perm
 from discreet.errors import PrivacyError
 from discreet.objectives import Huber
 from discreet.rows import Rows, Units, as_rows
+from discreet.rows.scored import ScoredRows, scored_rows
 from discreet.rows.sums import Sum
 from discreet.tables.cell_rows import CellBlock
 
@@ -55,10 +56,13 @@ SAMPLES: dict[str, Any] = {
     "column": 1,  # of a table of numbers, and of one of cells
     "coverage": 0.5,
     "direction": np.zeros(WIDTH),
+    "edges": np.array([0.0, 1.0]),
     "features": True,
+    "high": 4.0,
     "largest": NORM,
     "lead": 2.0,
     "loss": LOSSES[0],
+    "low": -4.0,
     "most": 100,
     "n_classes": 2,
     "n_features": WIDTH,
@@ -183,7 +187,14 @@ def cell_rows(unit: str) -> CellBlock:
     return CellBlock({1: pa.array(["1", "2.5", "x", None])})
 
 
-ROWS = {"questions": table_rows, "cell_questions": cell_rows}
+def scored(unit: str) -> ScoredRows:
+    """Return a few rows that a model scores."""
+    X = np.array([[1.0, 0.5], [0.5, -2.0], [3.0, 0.25], [0.0, 0.0]])
+    groups = [1, 1, 2, 2] if unit == "person" else None
+    return scored_rows(X, np.array([0, 1, 1, 0]), lambda table: table[:, 0], groups)
+
+
+ROWS = {"questions": table_rows, "cell_questions": cell_rows, "score_questions": scored}
 """Rows that the questions of each module of the core are about, by their unit."""
 
 

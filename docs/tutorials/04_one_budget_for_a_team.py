@@ -90,12 +90,12 @@ folder.cleanup()
 
 import matplotlib.pyplot as plt
 
-from discreet.ledger import Loss
+from discreet.ledger import PrivacyCost
 
 plan = Ledger().create("plan", limit=Budget(10.0, 1e-6, "add_remove"))
 spent = []
 for _ in range(20):
-    plan.add(Loss.of(Budget(0.5, 1e-6, "add_remove"), "gdp"))
+    plan.add(PrivacyCost.of(Budget(0.5, 1e-6, "add_remove"), "gdp"))
     spent.append(plan.spent)
 
 number = range(1, 21)

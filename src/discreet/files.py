@@ -28,7 +28,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     A link is followed: the file it names is replaced. What is not a file (a folder, a device) is
     refused. An `OSError` names ``path``, not the temporary file.
     """
-    given, path = os.fspath(path), Path(os.path.realpath(path))
+    given = os.fspath(path)
+    path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "not a regular file", given)
     name = None
@@ -60,7 +61,8 @@ def reserved(path: str | os.PathLike[str], size: int) -> Iterator[None]:
     whatever way. An `OSError` that names ``path`` is raised if there is no space, or if the folder
     cannot be written to.
     """
-    given, folder = os.fspath(path), Path(os.path.realpath(path)).parent
+    given = os.fspath(path)
+    folder = Path(os.path.realpath(path)).parent
     with ExitStack() as held:
         try:
             file = held.enter_context(tempfile.TemporaryFile(dir=folder, buffering=0))

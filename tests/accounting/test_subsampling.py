@@ -9,15 +9,16 @@ from mpmath import mp, mpf
 from scipy.special import ndtr
 
 from discreet.accounting.conversions import epsilon_from_mu, mu_from_epsilon
-from discreet.accounting.subsampling import SampledGaussian, _epsilon, noise_multiplier_for
-from discreet.accounting.subsampling.compose import (
-    DiscreteLoss,
+from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_for
+from discreet.accounting.subsampling.dominating_pairs import pairs_of
+from discreet.accounting.subsampling.fourier import (
+    LossDistribution,
     _transform,
     _upper_share,
     compose,
     discretise,
 )
-from discreet.accounting.subsampling.pairs import pairs_of
+from discreet.accounting.subsampling.sampled_gaussian import _epsilon
 from discreet.core import Budget, Relation
 from discreet.errors import NotSupported
 
@@ -103,7 +104,7 @@ def test_moments_agree_with_an_independent_accountant_under_add_remove():
 
 
 def test_moments_under_replace_agree_with_closed_form_without_sampling():
-    from discreet.accounting.subsampling.pairs import log_moment
+    from discreet.accounting.subsampling.dominating_pairs import log_moment
 
     # Nearly unsampled: Rényi divergence of N(1) and N(−1) is α·2/σ²; times θ = α − 1.
     pair = pairs_of(1.5, 1 - 2.0**-53, REPLACE, "poisson")[0]
@@ -261,7 +262,7 @@ def test_pairs_with_hardly_any_noise_are_accounted_without_sampling():
 @pytest.mark.filterwarnings("error")
 def test_nothing_is_claimed_where_a_sum_overflows():
     # One loss of 0 and a mass of 1e-250: e^(2·400) overflows at ε = −400.
-    step = DiscreteLoss(1.0, 0, np.array([1e-250]), np.zeros(1), 0.0)
+    step = LossDistribution(1.0, 0, np.array([1e-250]), np.zeros(1), 0.0)
     profile = _transform(step, 1, 1.0, -600, 1024, 0.0)
     assert np.all(profile.deltas[profile.epsilons < -400] == 1.0)
     assert profile.deltas[-1] < 1e-240
@@ -291,7 +292,7 @@ def composed_delta(step, count, epsilon):
 def test_composed_losses_are_never_below_the_exact_sum(count, theta, infinite):
     """Whatever the window: mass above it, and infinite losses of every step, must be counted."""
     masses = np.array([0.25, 0.5, 0.125, 0.125 - infinite])
-    step = DiscreteLoss(0.25, -1, masses, np.zeros(4), infinite)
+    step = LossDistribution(0.25, -1, masses, np.zeros(4), infinite)
     for first, size in [(-8, 32), (-4, 16), (-1, 8)]:  # the last one ends below the largest sum
         profile = _transform(step, count, theta, first, size, 0.5)
         exact = [composed_delta(step, count, float(epsilon)) for epsilon in profile.epsilons]

@@ -15,7 +15,7 @@ from discreet.audit.statistics import (
     one_run_bound,
     one_run_p_value,
     one_run_sharpness,
-    usual_guesses,
+    planned_guesses,
 )
 
 SMALL = [
@@ -189,7 +189,7 @@ def test_gaussians_are_never_bounded_above_the_truth():
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-5), (2.0, 1e-6)])
 def test_sharpness_is_what_nine_in_ten_audits_refute(epsilon, delta):
     m = 2000
-    guesses = usual_guesses(m, epsilon, delta, 0.999)
+    guesses = planned_guesses(m, epsilon, delta, 0.999)
     sharp = one_run_sharpness(m, [guesses], epsilon, delta, 0.999)
     assert epsilon < sharp < 8 * epsilon
     refuted = simulated_bounds(m, guesses, sharp, delta, 0.999, 300, seed=2) > epsilon
@@ -208,10 +208,10 @@ def test_sharpness_of_coins_and_of_promises_out_of_reach():
 
 def test_the_usual_number_of_guesses_beats_others():
     m, epsilon, delta = 5000, 1.0, 1e-5
-    usual = one_run_sharpness(m, [usual_guesses(m, epsilon, delta, 0.999)], epsilon, delta, 0.999)
+    usual = one_run_sharpness(m, [planned_guesses(m, epsilon, delta, 0.999)], epsilon, delta, 0.999)
     for guesses in (20, 4000, 5000):
         assert one_run_sharpness(m, [guesses], epsilon, delta, 0.999) > usual
-    assert usual_guesses(50, 0.01, 1e-5, 0.999) >= 1  # nothing could be seen: still a number
+    assert planned_guesses(50, 0.01, 1e-5, 0.999) >= 1  # nothing could be seen: still a number
 
 
 def test_canaries_needed():
@@ -219,6 +219,6 @@ def test_canaries_needed():
     assert needed is not None
     for factor, enough in ((1.3, True), (0.5, False)):
         m = round(factor * needed)
-        guesses = [usual_guesses(m, 2.0, 1e-6, 0.9995), m]
+        guesses = [planned_guesses(m, 2.0, 1e-6, 0.9995), m]
         assert (one_run_sharpness(m, guesses, 2.0, 1e-6, 0.999) <= 4.0) == enough
     assert canaries_needed(1.0, 1e-2, 0.999) is None  # δ above the error that is allowed

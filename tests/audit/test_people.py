@@ -22,7 +22,7 @@ from discreet.solvers import GD
 from .internals import cached_calibration
 
 SOLVERS = [name for name in subjects() if name.endswith(": people") and name[:8] != "pipeline"]
-FORTY = "a person of 40 rows, all alike"
+FORTY = "a person of 40 rows, all equal"
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -85,7 +85,7 @@ def test_people_of_every_kind_are_protected(name):
             continue
         audit = run(attack, trials=4_000)
         assert audit.verdict is not Verdict.REFUTED, str(audit)
-        if "alike" in attack.pair:
+        if "equal" in attack.pair:
             assert audit.epsilon_bound > 0.4, str(audit)
         if "opposing" in attack.pair and "40" in attack.pair:  # gradients cancel
             assert audit.epsilon_bound < 0.1, str(audit)
@@ -151,7 +151,7 @@ def mean(outputs):
     ("steps", "wrong", "pair", "statistic"),
     [
         ([Radius(share=0.8)], Radius, "for one of a single row", radius),
-        ([Radius(share=0.1), Centre(share=0.7)], Centre, "all alike", mean),
+        ([Radius(share=0.1), Centre(share=0.7)], Centre, "all equal", mean),
     ],
     ids=["median", "mean"],
 )

@@ -31,11 +31,9 @@ RELEASES = {"release", "select", "draw_block", "_draw"}
 
 _PENDING = (
     "estimators/base.py",
-    "estimators/scoring.py",
     "estimators/transformers.py",
     "tables/estimate.py",
     "tables/histogram.py",
-    "tuning/search.py",
 )
 """Modules that still open accounts or draw noise themselves."""
 

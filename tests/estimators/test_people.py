@@ -27,6 +27,7 @@ from discreet import (
     save,
 )
 from discreet.core import Curator, Guarantee
+from discreet.core.score_questions import CorrectCount
 from discreet.errors import NotSupported, PrivacyError, PrivacyLeakWarning
 from discreet.estimators.scoring import score_classifier, score_regressor
 from discreet.estimators.units import ClassWeights, PrivacyUnits
@@ -35,6 +36,7 @@ from discreet.rows import Units
 from discreet.solvers import GD, names, resolve
 from discreet.tables import Numeric, Schema
 from discreet.tuning import tune
+from discreet.tuning.search import RunBudget
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyLeakWarning")
 
@@ -508,25 +510,26 @@ def test_scores_count_people_with_opposite_rows_in_parts():
 
 
 def test_tuning_counts_people(monkeypatch):
-    plans = []
-    of = tune.__globals__["Plan"].of.__func__
+    sizes = []
+    of = RunBudget.of.__func__
 
     def noted(cls, budget, law, size):
-        plans.append(size)
+        sizes.append(size)
         return of(cls, budget, law, size)
 
-    monkeypatch.setattr(tune.__globals__["Plan"], "of", classmethod(noted))
+    monkeypatch.setattr(RunBudget, "of", classmethod(noted))
     scored = []
-    release = tune.__globals__["_noisy_score"]
+    release = CorrectCount.release
 
-    def spy(mechanism, correct, bits):
-        scored.append(correct)
-        return release(mechanism, correct, bits)
+    def spy(question, exact, *others):
+        scored.append(exact.values[0])
+        return release(question, exact, *others)
 
-    monkeypatch.setitem(tune.__globals__, "_noisy_score", spy)
+    monkeypatch.setattr(CorrectCount, "release", spy)
     grid = [{"alpha": 1e-4}, {"alpha": 1e-2}]
     found = tune(logistic(solver="gd"), X, Y, IDS, grid=grid)
-    assert plans == [PEOPLE]
+    assert sizes == [PEOPLE]
+    assert scored
     assert all(0 <= correct <= PEOPLE for correct in scored)
     assert found.guarantee.unit == "person"
     assert "one person changes it" in found.guarantee.explain()

@@ -20,7 +20,7 @@ from discreet import Ledger
 from discreet.core import Account, Budget
 from discreet.errors import BudgetExceeded, LedgerError
 from discreet.ledger import sqlite, store
-from discreet.ledger.losses import Totals
+from discreet.ledger.costs import CostTotals
 
 LIMIT = Budget(3.0, 1e-6, "add_remove")
 FIT = Budget(0.5, 1e-6, "add_remove")
@@ -518,7 +518,7 @@ def lengthen(visits, count):
         event = None
         for k in range(count):
             totals = {
-                **Totals().to_dict(),
+                **CostTotals().to_dict(),
                 "entries": str(k + 1),
                 "gdp": str(Fraction(k + 1, 10**6)),
             }

@@ -15,8 +15,8 @@ from discreet import Ledger, LogisticRegression, load, save
 from discreet.accounting.composition import divide
 from discreet.core import Account, Budget
 from discreet.errors import BudgetExceeded, LedgerError, PrivacyError
-from discreet.ledger.dataset import Charge
-from discreet.ledger.losses import Loss
+from discreet.ledger.costs import PrivacyCost
+from discreet.ledger.dataset import Reservation
 from discreet.solvers import GD
 
 LIMIT = Budget(3.0, 1e-6, "add_remove")
@@ -327,7 +327,7 @@ def test_a_release_on_several_blocks_keeps_the_limit_of_each(place, blocks, name
 
 
 def charge_patients(dataset, budget):
-    loss = Loss.of(budget, "gdp")
+    loss = PrivacyCost.of(budget, "gdp")
     return dataset.charge(loss.measure, loss.total, loss.delta, budget, "patient")
 
 
@@ -346,14 +346,14 @@ def test_an_entry_is_settled_by_its_own_data_set(place, visits):
     made = other.charge("gdp", Fraction(0.01), Fraction(0), FIT)
     visits.charge("gdp", Fraction(0.01), Fraction(0), FIT)
     before = visits.totals_by_block()
-    for act in (Charge(visits, made.entry).give_back, Charge(visits, made.entry).confirm):
+    for act in (Reservation(visits, made.entry).give_back, Reservation(visits, made.entry).confirm):
         with pytest.warns(UserWarning, match="is no reservation of 'visits'"):
             act()
     assert visits.totals_by_block() == before
     assert other.records()[0]["status"] == "reserved"
     added = visits.add(rho=0.01)  # no reservation: it was made
     with pytest.warns(UserWarning, match="is no reservation"):
-        Charge(visits, added).give_back()
+        Reservation(visits, added).give_back()
     assert visits.entries == 2
     assert Ledger(place).verify().ok
 
@@ -483,13 +483,13 @@ def test_after_a_large_release_known_by_epsilon_and_delta_fits_go_on_by_sums(pla
 
 def test_a_loss_is_entered_as_epsilon_and_delta_only_if_it_implies_them():
     budget = Budget(1.0, 1e-6, "add_remove")
-    loss = Loss.of(budget, "gdp")
-    assert loss.forms(budget, 1) == (loss, Loss.of(budget, "approximate"))
-    more = Loss("gdp", loss.total * Fraction(1001, 1000))
+    loss = PrivacyCost.of(budget, "gdp")
+    assert loss.forms(budget, 1) == (loss, PrivacyCost.of(budget, "approximate"))
+    more = PrivacyCost("gdp", loss.total * Fraction(1001, 1000))
     assert more.forms(budget, 1) == (more,)
     assert loss.forms(budget, 2) == (loss.grouped(2),)
     pure = Budget(1.0, 0.0, "add_remove")
-    assert Loss.of(pure, "pure").forms(pure, 1) == (Loss.of(pure, "pure"),)
+    assert PrivacyCost.of(pure, "pure").forms(pure, 1) == (PrivacyCost.of(pure, "pure"),)
 
 
 def test_a_first_release_that_takes_too_much_delta_is_the_last(visits):

@@ -11,7 +11,7 @@ import pytest
 
 import discreet
 from discreet.objectives import compile as compiling
-from discreet.objectives import kernels
+from discreet.objectives import formulas
 
 GRADIENT = """
 import sys, numpy as np
@@ -89,14 +89,14 @@ def test_the_announcement_comes_before_the_wait_and_is_about_kernels_of_discreet
     """A function of the user's own is compiled without it."""
     code = """
 import numba, sys
-from discreet.objectives import kernels
+from discreet.objectives import formulas
 numba.njit(lambda x: x + 1.0)(2.0)
 sys.stderr.write("mine;")
 from discreet.objectives import compile as compiling
 compiling._announce = lambda text: sys.stderr.write(
-    f"announced, {len(kernels.write_values.signatures)} compiled;"
+    f"announced, {len(formulas.write_values.signatures)} compiled;"
 )
-""" + GRADIENT.replace("print", "kernels.write_values; print")
+""" + GRADIENT.replace("print", "formulas.write_values; print")
     source = Path(discreet.__file__).parent.parent
     written = run(code, tmp_path, source, NUMBA_CACHE_DIR=str(tmp_path)).stderr
     assert written == "mine;announced, 0 compiled;"
@@ -116,7 +116,7 @@ def test_a_cache_is_bound_to_all_sources_of_kernels(monkeypatch, tmp_path):
         digests.append(compiling._sources.__wrapped__())
     assert len(set(digests)) == 4
     monkeypatch.undo()
-    assert kernels.write_values._cache._cache_file._source_stamp == compiling._sources()
+    assert formulas.write_values._cache._cache_file._source_stamp == compiling._sources()
 
 
 def test_no_folder_means_no_cache(monkeypatch):

@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from discreet.core import Gaussian, Relation
 from discreet.core.questions import Gradient, Public
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Squared
-from discreet.objectives.kernels import form_of, slopes
+from discreet.objectives.formulas import form_of, slopes
 from discreet.rows import as_rows, bounds
 from discreet.rows.loss_kernels import clip_slopes
 from discreet.rows.sums import gradient_sum, line_losses

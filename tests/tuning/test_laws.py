@@ -22,7 +22,7 @@ from discreet.tuning.laws import (
     law_of,
     recomputed_epsilon,
 )
-from discreet.tuning.search import Plan
+from discreet.tuning.search import RunBudget
 
 DELTA = 1e-6
 ALPHA = 1e-6  # false-alarm probability of each statistical test below
@@ -266,20 +266,30 @@ def test_the_calibration_spends_the_budget_and_no_more(name, epsilon, mean):
 @pytest.mark.parametrize("measures", [("zcdp",), ("gdp",), ("pure", "zcdp", "gdp")])
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 5.0])
 def test_the_budget_of_a_fit_comes_back_as_the_planned_rho(measures, epsilon):
-    plan = Plan.of(Budget(epsilon, DELTA, "replace_one"), law_of("poisson", 5.0), 10_000)
-    given = plan.fit_budget(measures)
+    run = RunBudget.of(Budget(epsilon, DELTA, "replace_one"), law_of("poisson", 5.0), 10_000)
+    given = run.fit_budget(measures)
     rho = (
         given.to_zcdp().rho if measures == ("zcdp",) else conversions.rho_from_mu(given.to_gdp().mu)
     )
-    assert plan.rho_fit * (1 - 1e-6) < rho <= plan.rho_fit
-    assert plan.rho_fit + plan.score.loss.rho <= plan.rho
+    assert run.rho_fit * (1 - 1e-6) < rho <= run.rho_fit
+    assert run.rho_fit + run.score.loss.rho <= run.rho
     assert given.relation is Relation.REPLACE_ONE
 
 
-def test_a_plan_that_costs_more_than_its_budget_is_refused():
+def test_runs_that_cost_more_than_the_budget_are_refused():
     budget, law = Budget(1.0, DELTA, "add_remove"), law_of("poisson", 5.0)
-    plan = Plan.of(budget, law, 1000)
+    run = RunBudget.of(budget, law, 1000)
     with pytest.raises(PrivacyError, match="the budget is 1"):
-        Plan(budget, law, plan.rho * 1.01, plan.rho_fit, plan.score)
+        RunBudget(budget, law, run.rho * 1.01, run.rho_fit, run.score)
     with pytest.raises(PrivacyError, match="must share"):
-        Plan(budget, law, plan.rho, plan.rho, plan.score)
+        RunBudget(budget, law, run.rho, run.rho, run.score)
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 20.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-2])
+@pytest.mark.parametrize("rows", [10, 10_000, 10**8])
+def test_the_filter_of_a_score_holds_the_score_and_no_more(epsilon, delta, rows):
+    run = RunBudget.of(Budget(epsilon, delta, "add_remove"), law_of("poisson", 5.0), rows)
+    total = float(run.score_budget.total("zcdp", "published"))
+    assert run.score.loss.rho <= total <= run.rho - run.rho_fit
+    assert total == pytest.approx(run.rho - run.rho_fit, rel=1e-8)

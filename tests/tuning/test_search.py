@@ -15,15 +15,19 @@ from sklearn.preprocessing import FunctionTransformer
 
 from discreet import Ledger, LinearRegression, LinearSVC, LogisticRegression, Radius, Scale, Whiten
 from discreet.audit.statistics import epsilon_bound
-from discreet.core import Budget, Gaussian, Guarantee
+from discreet.core import Budget, Gaussian, Guarantee, Relation
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
+from discreet.core.questions import NoisySum, Public
+from discreet.core.score_questions import CorrectCount
 from discreet.errors import BudgetExceeded, NotSupported, PrivacyError, PrivacyLeakWarning
+from discreet.estimators.scoring import classified_rows
 from discreet.preparation import FeatureMap
+from discreet.rows.sums import Sum
 from discreet.solvers import GD, describe, names, resolve
 from discreet.tuning import GRIDS, check_tunable, search, solver_grid, tune
 from discreet.tuning.laws import Poisson, law_of
-from discreet.tuning.search import Plan
+from discreet.tuning.search import RunBudget
 
 DELTA = 1e-6
 ALPHA = 1e-6  # false-alarm probability of each statistical test below
@@ -49,6 +53,23 @@ STEPS = (
     {"solver": GD(iterations=10, step_size=1e-5)},
     {"solver": GD(iterations=10, step_size=20.0)},
 )
+
+
+def exact_scores(monkeypatch):
+    """Release scores without noise; returns a list of the mechanisms and scores to come."""
+    scored = []
+
+    def spied(question, exact, mechanism, public, noise):
+        scored.append((mechanism, exact.values[0]))
+        return NoisySum(exact.values, 0.0, mechanism)
+
+    monkeypatch.setattr(CorrectCount, "release", spied)
+    return scored
+
+
+def correct(model, X, y):
+    """Return the exact number of correct predictions."""
+    return CorrectCount().on(classified_rows(model, X, y)).values[0]
 
 
 def test_the_better_setting_wins_and_the_guarantee_covers_all(table):
@@ -109,29 +130,27 @@ def test_the_default_grid_is_that_of_the_solver(table):
     [{"solver": "auto"}, {"solver": "agd", "preparation": [Radius(), Scale()], "data_norm": None}],
 )
 def test_a_preparation_is_part_of_the_cost_of_a_run(changes, table):
-    """The fits of a plan, which is checked after each of them, cost all of it or slightly less."""
+    """The fits of a run, which is checked after each of them, cost all of it or slightly less."""
     grid = [{"alpha": 0.1}, {"alpha": 0.01}]
     tuned = tune(logistic(**changes), *table, grid=grid, expected_runs=2.0)
     assert tuned.model.preparation_
     assert (tuned.guarantee.epsilon, tuned.guarantee.delta) == (2.0, DELTA)
     assert any("the budget was divided" in text for text in tuned.guarantee.conditions)
-    plan = Plan.of(Budget(2.0, DELTA, "add_remove"), law_of("poisson", 2.0), len(table[0]))
-    model = search._candidate(logistic(**changes), grid[0], plan)
+    run = RunBudget.of(Budget(2.0, DELTA, "add_remove"), law_of("poisson", 2.0), len(table[0]))
+    model = search._candidate(logistic(**changes), grid[0], run)
     spent = model.fit(*table).guarantee_
     rho = spent.rho if spent.measure == "zcdp" else spent.mu**2 / 2
-    assert rho == pytest.approx(plan.rho_fit, rel=1e-6)
+    assert rho == pytest.approx(run.rho_fit, rel=1e-6)
     with pytest.raises(PrivacyError, match="planned cost"):
-        plan.check(replace(spent, rho=1.01 * rho, mu=math.sqrt(2.02 * rho)))
+        run.check(replace(spent, rho=1.01 * rho, mu=math.sqrt(2.02 * rho)))
 
 
 def test_labels_in_a_column_count_once_per_row(table, monkeypatch):
-    counts = []
-    monkeypatch.setattr(
-        search, "_noisy_score", lambda _, correct, bits: counts.append(correct) or 0.0
-    )
+    scored = exact_scores(monkeypatch)
     with pytest.warns(DataConversionWarning):
         tune(logistic(), table[0], table[1][:, None], grid=STEPS)
-    assert all(count <= len(table[1]) for count in counts)
+    assert scored
+    assert all(count <= len(table[1]) for _, count in scored)
 
 
 # -- the score
@@ -153,7 +172,7 @@ def test_several_classes_are_scored_by_their_largest_score():
     model = LinearSVC(
         2.0, DELTA, solver=GD(iterations=10), classes=["a", "b", "c"], data_norm=2.0
     ).fit(X, y)
-    assert search._count_correct(model, X, y) == np.count_nonzero(model.predict(X) == y)
+    assert correct(model, X, y) == np.count_nonzero(model.predict(X) == y)
 
 
 @pytest.mark.parametrize(
@@ -170,7 +189,7 @@ def test_equal_rows_score_equally_wherever_they_are(layout):
             tie = -(row @ weights) * (1 + nudge * 2.0**-53)
             model = line(weights, tie)
             counts = [
-                search._count_correct(model, layout(np.tile(row, (n, 1))), np.ones(n, dtype=int))
+                correct(model, layout(np.tile(row, (n, 1))), np.ones(n, dtype=int))
                 for n in range(1, 14)
             ]
             first = counts[0]
@@ -186,13 +205,13 @@ def test_one_row_changes_the_count_by_at_most_one_at_ties():
     X[::3] -= np.outer(X[::3] @ w / (w @ w), w)
     y = rng.integers(0, 2, 301)
     model = line(w, 0.0)
-    whole = search._count_correct(model, X, y)
+    whole = correct(model, X, y)
     for i in range(0, 301, 7):
-        without = search._count_correct(model, np.delete(X, i, axis=0), np.delete(y, i))
+        without = correct(model, np.delete(X, i, axis=0), np.delete(y, i))
         assert 0 <= whole - without <= 1
         other_X, other_y = X.copy(), y.copy()
         other_X[i], other_y[i] = rng.normal(size=7), 1 - y[i]
-        assert abs(search._count_correct(model, other_X, other_y) - whole) <= 1
+        assert abs(correct(model, other_X, other_y) - whole) <= 1
 
 
 def test_the_scale_of_the_score_by_hand():
@@ -201,24 +220,25 @@ def test_the_scale_of_the_score_by_hand():
     Elsewhere the share of ρ is 2 % or 25 %, and σ = 1/√(2·share·ρ).
     """
     budget, law = Budget(2.0, DELTA, "add_remove"), law_of("poisson", 4.0)
-    within = Plan.of(budget, law, 5000)
+    within = RunBudget.of(budget, law, 5000)
     assert 0.02 * within.rho < 0.5 / 10.0**2 < 0.25 * within.rho
     assert within.score.noise_multiplier == pytest.approx(10.0, rel=1e-8)
     assert within.rho_fit == pytest.approx(within.rho - 0.5 / 10.0**2, rel=1e-8)
     for rows, share in ((100, 0.25), (10**6, 0.02)):
-        plan = Plan.of(budget, law, rows)
-        sigma = 1 / math.sqrt(2 * share * plan.rho)
-        assert plan.score.noise_multiplier == pytest.approx(sigma, rel=1e-8)
-        assert plan.rho_fit == pytest.approx((1 - share) * plan.rho, rel=1e-8)
+        run = RunBudget.of(budget, law, rows)
+        sigma = 1 / math.sqrt(2 * share * run.rho)
+        assert run.score.noise_multiplier == pytest.approx(sigma, rel=1e-8)
+        assert run.rho_fit == pytest.approx((1 - share) * run.rho, rel=1e-8)
 
 
 def test_scores_are_normal_with_the_planned_deviation():
     """Variance by chi-square and shape by Kolmogorov-Smirnov, each with false alarms below 1e-6."""
     deviation, count = 10.0, 2000
-    bits = SeededBits(11)
-    drawn = np.array(
-        [search._noisy_score(Gaussian(deviation), 640, bits) - 640 for _ in range(count)]
-    )
+    noise = Noise(SeededBits(11))
+    exact, public = Sum(np.array([640.0]), 0.0), Public(Relation.ADD_REMOVE, 1000, 1, 1, None)
+    question, mechanism = CorrectCount(), Gaussian(deviation)
+    released = [question.release(exact, mechanism, public, noise) for _ in range(count)]
+    drawn = np.array([each.values[0] - 640 for each in released])
     low, high = chi2.ppf([ALPHA / 2, 1 - ALPHA / 2], count) * deviation**2
     assert low < np.sum(drawn**2) < high
     assert kstest(drawn / deviation, "norm").pvalue > ALPHA
@@ -227,18 +247,12 @@ def test_scores_are_normal_with_the_planned_deviation():
 
 
 def test_every_run_is_scored_by_the_planned_mechanism(table, monkeypatch):
-    scored = []
-
-    def spied(mechanism, correct, bits):
-        scored.append((mechanism, correct))
-        return float(correct)
-
-    monkeypatch.setattr(search, "_noisy_score", spied)
+    scored = exact_scores(monkeypatch)
     with pytest.warns(PrivacyLeakWarning):
         tuned = tune(logistic(), *table, grid=STEPS, random_state=7)
-    plan = Plan.of(Budget(2.0, DELTA, "add_remove"), law_of("poisson", 2.0), len(table[1]))
+    run = RunBudget.of(Budget(2.0, DELTA, "add_remove"), law_of("poisson", 2.0), len(table[1]))
     assert len(scored) == tuned.runs
-    assert {mechanism for mechanism, _ in scored} == {plan.score}
+    assert {mechanism for mechanism, _ in scored} == {run.score}
     counts = [count for _, count in scored]
     assert max(counts) == np.count_nonzero(tuned.model.predict(table[0]) == table[1])
 
@@ -283,19 +297,14 @@ def test_a_ledger_for_another_unit_refuses_before_the_first_run(unit, groups, ta
 
 
 def test_a_score_counts_each_person_once(table, monkeypatch):
-    scored = []
-
-    def spied(mechanism, correct, bits):
-        scored.append(correct)
-        return float(correct)
-
-    monkeypatch.setattr(search, "_noisy_score", spied)
+    scored = exact_scores(monkeypatch)
     with pytest.warns(PrivacyLeakWarning):
         tuned = tune(logistic(), *table, PEOPLE, grid=STEPS, random_state=7)
     right = tuned.model.predict(table[0]) == table[1]
+    best = max(count for _, count in scored)
     # rows have weights of 1/3, rounded down to multiples of 2^-30
-    assert max(scored) == pytest.approx(right.sum() / 3, abs=1e-5)
-    assert max(scored) <= 500
+    assert best == pytest.approx(right.sum() / 3, abs=1e-5)
+    assert best <= 500
 
 
 # -- the number of runs stays secret
@@ -491,8 +500,8 @@ def test_an_attack_on_the_worst_case_does_not_refute_the_promise():
 def test_the_attack_refutes_exact_scores_and_the_price_of_one_run(monkeypatch):
     """Scores without noise, and runs that may each spend all of ε."""
     monkeypatch.setattr(search, "largest_rho", lambda law, budget: budget.to_zcdp().rho)
-    monkeypatch.setattr(search, "_noisy_score", lambda mechanism, correct, bits: float(correct))
-    monkeypatch.setattr(Plan, "__post_init__", lambda self: None)
+    exact_scores(monkeypatch)
+    monkeypatch.setattr(RunBudget, "__post_init__", lambda self: None)
     assert certified(150)[0] > ASKED["epsilon"]
 
 

@@ -45,7 +45,9 @@ class Relation(StrEnum):
     def __new__(cls, name: str, rows_changed: int = 0, text: str = "") -> Self:
         """Make a member, a string with what follows from it; ``Relation(name)`` finds one."""
         member = str.__new__(cls, name)
-        member._value_, member.rows_changed, member.text = name, rows_changed, text
+        member._value_ = name
+        member.rows_changed = rows_changed
+        member.text = text
         return member
 
     @classmethod

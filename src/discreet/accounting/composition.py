@@ -2,7 +2,7 @@
 
 The preparation runs first, in zCDP, Gaussian DP or pure privacy; the models run on what it made of
 the rows, in a measure of their solver's choice. `divide` fixes what each may spend before anything
-is looked at, so that both together keep the budget. In one measure that is a sum. Models that have
+is read, so that both together keep the budget. In one measure that is a sum. Models that have
 a bound on δ at every ε are composed with the Gaussians before them by that bound. Where nothing is
 known of the models but an (ε', δ'), their worst case is composed with a Gaussian, exactly.
 
@@ -236,7 +236,8 @@ def _divide(budget: Budget, share: Fraction, measures: tuple[Measure, ...]) -> D
             models = replace(trial.models, epsilon=epsilon)
             reach = models.to_gdp().mu  # what makes an ε at one δ comparable with one at another
             if reach > most:
-                best, most = replace(trial, models=models), reach
+                best = replace(trial, models=models)
+                most = reach
     if best is None:
         raise PrivacyError(
             f"After a preparation with {float(share):g} of the budget nothing is left for the "
@@ -261,7 +262,8 @@ def _largest_epsilon(trial: Division) -> float:
             for measure in division.measures
         )
 
-    low, high = 0.0, trial.whole.epsilon
+    low = 0.0
+    high = trial.whole.epsilon
     for _ in range(60):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if fits(middle) else (low, middle)
@@ -299,7 +301,9 @@ def affordable_selection(budget: Budget, count: int) -> tuple[Measure, float]:
         by_rho = math.sqrt(8 * budget.to_zcdp().rho / count)
         by_mu = conversions.bounded_range_from_mu(budget.to_gdp().mu / math.sqrt(count))
         if by_rho > epsilon:
-            measure, epsilon = "zcdp", by_rho
+            measure = "zcdp"
+            epsilon = by_rho
         if by_mu > epsilon:
-            measure, epsilon = "gdp", by_mu
+            measure = "gdp"
+            epsilon = by_mu
     return measure, epsilon * (1 - 2.0**-36)  # costs are rounded up

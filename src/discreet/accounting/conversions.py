@@ -64,7 +64,8 @@ def round_up(exact: Fraction) -> float:
 
 def raise_until(value: float, scale: float, holds: Callable[[float], bool]) -> float:
     """Move ``value`` up, in steps that double from one ulp of ``scale``, until ``holds``."""
-    start, step = value, scale * 2.0 * UNIT
+    start = value
+    step = scale * 2.0 * UNIT
     while not holds(value):
         value = math.nextafter(start + step, math.inf)
         step *= 2.0
@@ -73,7 +74,8 @@ def raise_until(value: float, scale: float, holds: Callable[[float], bool]) -> f
 
 def lower_until(value: float, holds: Callable[[float], bool]) -> float:
     """Move a positive ``value`` down, in steps that double from one ulp, until ``holds`` (or 0)."""
-    start, step = value, value * 2.0 * UNIT
+    start = value
+    step = value * 2.0 * UNIT
     while value > 0.0 and not holds(value):
         value = max(0.0, math.nextafter(start - step, 0.0))
         step *= 2.0
@@ -104,7 +106,8 @@ def _mills_difference_series(c: float, mu: float) -> float:
     before = mills(c)
     moment = 1.0 - c * before
     half = 0.5 * mu
-    weight, total = half, half * moment
+    weight = half
+    total = half * moment
     for k in range(1, 7):
         before, moment = moment, k * before - c * moment
         weight *= half / (k + 1)
@@ -116,7 +119,8 @@ def _mills_difference_series(c: float, mu: float) -> float:
 def _log_delta_from_mu(mu: float, epsilon: float) -> float:
     """Bound ln δ of the Gaussian profile for μ > 0 from above, rounding included."""
     c = epsilon / mu
-    a, b = c - 0.5 * mu, c + 0.5 * mu
+    a = c - 0.5 * mu
+    b = c + 0.5 * mu
     if a - 4.0 * UNIT * c > 45.0:  # even with its rounding: δ < exp(−a²/2), below every float
         return -0.5 * a * a
     # c and a are each rounded once: relative error of φ(a), and of what is evaluated at c
@@ -266,10 +270,14 @@ def _root_t(increasing: Callable[[float], float], guess: float) -> float:
     step = 0.5
     if at(low) > 0.0:
         while low > -_LOG_T_LIMIT and at(low) > 0.0:
-            high, low, step = low, max(low - step, -_LOG_T_LIMIT), 2.0 * step
+            high = low
+            low = max(low - step, -_LOG_T_LIMIT)
+            step = 2.0 * step
     else:
         while high < _LOG_T_LIMIT and at(high) < 0.0:
-            low, high, step = high, min(high + step, _LOG_T_LIMIT), 2.0 * step
+            low = high
+            high = min(high + step, _LOG_T_LIMIT)
+            step = 2.0 * step
     if not at(low) < 0.0 < at(high):  # an exact hit, or the optimum is beyond the limit
         return math.exp(low if at(low) == 0.0 or at(high) < 0.0 else high)
     return math.exp(float(brentq(at, low, high, xtol=1e-12, rtol=1e-12)))

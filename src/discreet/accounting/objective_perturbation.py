@@ -64,7 +64,8 @@ def profile(
     gradients in hulls of m corners; no other assumption on how a row's gradient depends on the
     weights, hence on the noise.
     """
-    square, output = Fraction(noise_ratio) ** 2, releases * Fraction(output_mu) ** 2
+    square = Fraction(noise_ratio) ** 2
+    output = releases * Fraction(output_mu) ** 2
     counts = _counts(releases, Relation(relation), corners)  # faster than `Profile.times`
     terms = tuple((count, output + j * square) for j, count in enumerate(counts) if count)
     return Profile(releases * Fraction(curvature_cost), terms)
@@ -119,8 +120,10 @@ def noise_ratio(
 
     # The longest corners alone: no ratio above this one can do.
     part = max(delta / corners ** min(changed * releases, 100), 1e-300)
-    room = conversions.mu_from_epsilon(left, part) ** 2 - float(before) - releases * output_mu**2
-    high = math.sqrt(max(room, 0.0) / releases) / changed
+    left_square = (
+        conversions.mu_from_epsilon(left, part) ** 2 - float(before) - releases * output_mu**2
+    )
+    high = math.sqrt(max(left_square, 0.0) / releases) / changed
     if not high > 0 or spent(SMALLEST_PART * high) > delta:
         return 0.0
     if spent(high) <= delta:
@@ -177,7 +180,8 @@ class ObjectivePerturbation:
     name: ClassVar[str] = "objective_perturbation"
 
     def __post_init__(self) -> None:
-        epsilon, delta = float(self.epsilon), float(self.delta)
+        epsilon = float(self.epsilon)
+        delta = float(self.delta)
         if not (math.isfinite(epsilon) and epsilon > 0 and 0 <= delta < 1):
             raise ValueError(
                 f"epsilon must be > 0 and finite and delta in [0, 1); got {self.epsilon!r}, "

@@ -97,7 +97,8 @@ class Profile:
                 for count, mu in self._rounded
             )
 
-        low, high = at(1), at(len(self.terms))
+        low = at(1)
+        high = at(len(self.terms))
         for _ in range(60):
             middle = 0.5 * (low + high)
             low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)

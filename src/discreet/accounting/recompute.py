@@ -25,7 +25,9 @@ from discreet.validate import FloatArray
 Uses = tuple[tuple[Any, int], ...]  # mechanisms and the number of uses of each
 MANY_STEPS = 20_000  # steps on single rows beyond which losses of one are too small for a grid
 
-SAMPLED, TILTED = "sampled_gaussian", "objective_perturbation"
+SAMPLED = "sampled_gaussian"  # name of steps on samples of rows
+TILTED = "objective_perturbation"  # name of releases of perturbed minima
+# Names of mechanisms with an ε of pure privacy.
 PURE = ("exponential", "laplace", "laplace_noisy_max", "l2_norm", "permute_and_flip")
 
 
@@ -46,7 +48,8 @@ def event(guarantee: Any) -> Any:
     rows = guarantee.relation.rows_changed if sampled else 1
     events = []
     for use in guarantee.mechanisms:
-        mechanism, mu = use.mechanism, use.mechanism.loss.mu
+        mechanism = use.mechanism
+        mu = use.mechanism.loss.mu
         found = mechanism_event(mechanism)
         if mechanism.name == "gaussian":
             found = GaussianDpEvent(rows * mechanism.noise_multiplier)
@@ -207,10 +210,10 @@ def _single_rows(
         return own + (s + s**2) * before / 2
 
     def contour(way: int) -> tuple[Any, Any]:
-        far = 1 / deviation
-        while power(line + 1j * far, way).real > power(line + 0j, way).real - 34:
-            far *= 1.3
-        u = np.linspace(0.0, far, 8001)
+        height = 1 / deviation
+        while power(line + 1j * height, way).real > power(line + 0j, way).real - 34:
+            height *= 1.3
+        u = np.linspace(0.0, height, 8001)
         s = line + 1j * u
         parts = [power(piece, way) for piece in np.array_split(s, max(1, len(s) // 500))]
         return s, np.concatenate(parts) - np.log(s * (s + 1))
@@ -248,12 +251,16 @@ def _tilted(uses: list[tuple[Any, int]], before: float, delta: float) -> float:
         raise NotSupported("only the (ε, δ) of this release is known, not how it composes.")
     cost = sum(count * mechanism.curvature_cost for mechanism, count in uses)
     output = before + sum(count * mechanism.output_mu**2 for mechanism, count in uses)
-    squares, weights = np.array([0.0]), np.array([1.0])
+    squares = np.array([0.0])
+    weights = np.array([1.0])
     for mechanism, count in uses:
-        m, s = mechanism.corners, mechanism.noise_ratio
-        apart, choices = [0.0, s * s], [0.5, m]
+        m = mechanism.corners
+        s = mechanism.noise_ratio
+        apart = [0.0, s * s]
+        choices = [0.5, m]
         if str(mechanism.relation) == "replace_one":
-            apart, choices = [0.0, s * s, 4 * s * s], [0.5, 2 * m, m * m]
+            apart = [0.0, s * s, 4 * s * s]
+            choices = [0.5, 2 * m, m * m]
         for _ in range(count):
             squares = np.add.outer(squares, apart).ravel().round(15)
             weights = np.multiply.outer(weights, choices).ravel()
@@ -271,7 +278,8 @@ def _hockey_stick(mus: FloatArray, epsilon: float) -> FloatArray:
     """Compute the δ of μ-GDP at ε ≥ 0: Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ); nothing for μ = 0."""
     found = np.zeros_like(mus)
     mu = mus[mus > 0]
-    left, right = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+    left = mu / 2 - epsilon / mu
+    right = -mu / 2 - epsilon / mu
     first = log_ndtr(left)
     found[mus > 0] = -np.exp(first) * np.expm1(epsilon + log_ndtr(right) - first)
     return found

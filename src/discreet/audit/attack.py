@@ -1,6 +1,6 @@
 """An attack: a mechanism on two neighbouring tables, and statistics of its output.
 
-`run` draws outputs on both tables. A part of the runs, which is not used again, selects a statistic
+`run` draws outputs on both tables. A part of the runs, which is not used later, selects a statistic
 and an event; that event is then counted on the remaining runs.
 """
 
@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +24,11 @@ from discreet.validate import FloatArray, integer, number, positive
 Statistic = Callable[[FloatArray], FloatArray]  # from (runs, numbers) to one score per run
 Bet = tuple[Statistic, stats.Event]
 
-MOST_LEARNING = 400_000
+MOST_LEARNING = 400_000  # runs per table that select a statistic and an event
 MOST_TRAINING = 20_000  # runs per table that train the learned statistic
-CHUNK = 50_000
-CURVE_POINTS = 120
-FAR = 1e140  # replaces infinity, and twice that a NaN, which attackers see; squares are finite
+CHUNK = 50_000  # runs per table that are in memory at a time
+CURVE_POINTS = 120  # thresholds of a ROC curve
+LARGEST_NUMBER = 1e140  # in place of infinity, and twice that of a NaN; its square is finite
 MOST_NUMBERS = 40  # outputs with more numbers get no product features
 
 
@@ -92,46 +93,21 @@ def run(
     """
     number("confidence", confidence, least=0.5, below=1.0)
     trials = integer("trials", trials, least=100, most=10**12)
-    begun, alpha = time.perf_counter(), 1 - confidence
+    begun = time.perf_counter()
+    alpha = 1 - confidence
     each = trials // 2
     first = min(MOST_LEARNING, max(25, int(stats.LEARNING_SHARE * each)))
     tested = each - first
-    done = 0
-
-    def draw(world: int, count: int) -> FloatArray:
-        nonlocal done
-        outputs = np.asarray(attack.draw(world, count), dtype=np.float64)
-        if outputs.ndim == 0 or outputs.shape[0] != count:
-            raise ValueError(
-                f"{count} runs of {attack.subject} returned an array of shape {outputs.shape}; it "
-                f"must have one row per run, {count} in all."
-            )
-        outputs = np.nan_to_num(outputs.reshape(count, -1), nan=2 * FAR, posinf=FAR, neginf=-FAR)
-        done += count
-        if progress is not None:
-            progress(done, 2 * each)
-        return outputs
-
-    name, bets, thresholds = _plan(attack, (draw(0, first), draw(1, first)), tested, alpha)
-    hits = np.zeros((2, 2), dtype=np.int64)  # in the likely world and the other, for ε and for μ
-    above = np.zeros((2, thresholds.size), dtype=np.int64)
-    for start in range(0, tested, CHUNK):
-        count = min(CHUNK, tested - start)
-        worlds = (draw(0, count), draw(1, count))
-        for k, (statistic, event) in enumerate(bets):
-            scores = (statistic(worlds[0]), statistic(worlds[1]))
-            hits[k] += event.counts(scores)
-            if k == 0:
-                for world, values in enumerate(scores):
-                    ranks = np.searchsorted(np.sort(values), thresholds, side="right")
-                    above[world] += values.size - ranks
+    draw = _Draws(attack, 2 * each, progress)
+    chosen = _choose(attack, (draw(0, first), draw(1, first)), tested, alpha)
+    hits, above = _count(draw, chosen, tested)
     likely, other = map(int, hits[0])
     bound = float(stats.epsilon_bound(likely, other, tested, delta=attack.delta, alpha=alpha))
-    mu = float(stats.mu_bound(*hits[1], tested, alpha=alpha))
+    mu = float(stats.mu_bound(int(hits[1, 0]), int(hits[1, 1]), tested, alpha=alpha))
     audit = Audit(
         subject=attack.subject,
         pair=attack.pair,
-        statistic=name,
+        statistic=chosen.name,
         epsilon=attack.epsilon,
         delta=attack.delta,
         relation=str(attack.relation),
@@ -147,12 +123,73 @@ def run(
             fpr=float(stats.upper_rate(other, tested, alpha / 2)),
             tpr=float(stats.lower_rate(likely, tested, alpha / 2)),
         ),
-        curve=_curve(above, tested, bets[0][1]),
+        curve=_curve(above, tested, chosen.bets[0][1]),
     )
     if audit.verdict is Verdict.TOO_WEAK:
         needed = _needed(attack, alpha, (likely, other, tested), bound)
         audit = replace(audit, trials_needed=needed)
     return audit
+
+
+class _Draws:
+    """Outputs of an attack's runs as finite numbers, with the number of runs so far."""
+
+    def __init__(
+        self, attack: Attack, total: int, progress: Callable[[int, int], None] | None
+    ) -> None:
+        self._attack = attack
+        self._total = total
+        self._progress = progress
+        self._done = 0
+
+    def __call__(self, world: int, count: int) -> FloatArray:
+        """Return the outputs of ``count`` runs on one table, one row per run."""
+        outputs = np.asarray(self._attack.draw(world, count), dtype=np.float64)
+        if outputs.ndim == 0 or outputs.shape[0] != count:
+            raise ValueError(
+                f"{count} runs of {self._attack.subject} returned an array of shape "
+                f"{outputs.shape}; it must have one row per run, {count} in all."
+            )
+        self._done += count
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+        return np.nan_to_num(
+            outputs.reshape(count, -1),
+            nan=2 * LARGEST_NUMBER,
+            posinf=LARGEST_NUMBER,
+            neginf=-LARGEST_NUMBER,
+        )
+
+
+class _Choice(NamedTuple):
+    """Statistics and events for ε and for μ, the first one's name, and thresholds of its curve."""
+
+    name: str
+    bets: tuple[Bet, Bet]
+    thresholds: FloatArray
+
+
+def _count(
+    draw: _Draws, chosen: _Choice, tested: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Count the events in ``tested`` runs on each table, and the scores above each threshold.
+
+    The first result has one row per event: its count in the world where it is likely, and in the
+    other. The second has one row per world, for the statistic of the first event.
+    """
+    hits = np.zeros((2, 2), dtype=np.int64)
+    above = np.zeros((2, chosen.thresholds.size), dtype=np.int64)
+    for start in range(0, tested, CHUNK):
+        count = min(CHUNK, tested - start)
+        worlds = (draw(0, count), draw(1, count))
+        for k, (statistic, event) in enumerate(chosen.bets):
+            scores = (statistic(worlds[0]), statistic(worlds[1]))
+            hits[k] += event.counts(scores)
+            if k == 0:
+                for world, values in enumerate(scores):
+                    ranks = np.searchsorted(np.sort(values), chosen.thresholds, side="right")
+                    above[world] += values.size - ranks
+    return hits, above
 
 
 def epsilon_of_gaussian(mu: float, delta: float) -> float:
@@ -162,13 +199,12 @@ def epsilon_of_gaussian(mu: float, delta: float) -> float:
     return math.inf if mu else 0.0
 
 
-def _plan(
+def _choose(
     attack: Attack, learning: tuple[FloatArray, FloatArray], tested: int, alpha: float
-) -> tuple[str, tuple[Bet, Bet], FloatArray]:
-    """Choose statistics and events for ε and for μ, and thresholds, on runs not used again."""
+) -> _Choice:
+    """Choose statistics and events for ε and for μ, and thresholds, on runs not used later."""
     candidates = dict(attack.statistics) or {
-        f"number {k + 1} of the output": lambda runs, k=k: runs[:, k]
-        for k in range(learning[0].shape[1])
+        f"number {k + 1} of the output": _component(k) for k in range(learning[0].shape[1])
     }
     choosing = learning
     if attack.learn:
@@ -189,9 +225,16 @@ def _plan(
         name = max(chosen, key=lambda name: chosen[name][1])
         return name, chosen[name][0]
 
-    (name, event), (other, other_event) = bet(attack.delta), bet(None)
+    name, event = bet(attack.delta)
+    other, other_event = bet(None)
     thresholds = stats.near_both_ends(np.concatenate(scores[name]), CURVE_POINTS)
-    return name, ((candidates[name], event), (candidates[other], other_event)), thresholds
+    bets = ((candidates[name], event), (candidates[other], other_event))
+    return _Choice(name, bets, thresholds)
+
+
+def _component(k: int) -> Statistic:
+    """Return the statistic that is the output's number at index ``k``."""
+    return lambda outputs: outputs[:, k]
 
 
 def learn(first: FloatArray, second: FloatArray) -> Statistic:
@@ -212,7 +255,7 @@ def learn(first: FloatArray, second: FloatArray) -> Statistic:
 
     def features(outputs: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):
-            scaled = np.clip((outputs - middle) / scale, -20.0, 20.0)
+            scaled: FloatArray = np.clip((outputs - middle) / scale, -20.0, 20.0)
         if scaled.shape[1] > MOST_NUMBERS:
             return scaled
         upper = np.triu_indices(scaled.shape[1])

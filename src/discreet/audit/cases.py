@@ -15,7 +15,7 @@ from joblib import Parallel, delayed
 from sklearn.base import RegressorMixin
 
 from discreet.audit.attack import Attack, Statistic, run
-from discreet.audit.pairs import OWN, Pair, own, two_steps, worst_cases, worst_people
+from discreet.audit.pairs import OWN, Pair, group_of_two, own, worst_cases, worst_people
 from discreet.audit.recipes import LONG, PEOPLE, RECIPES, Recipe, pipelines
 from discreet.audit.result import Audit
 from discreet.audit.trials import WAYS, Setting, Way, compares_rows, fastest_way, fits
@@ -27,7 +27,7 @@ from discreet.solvers import Solver
 from discreet.validate import FloatArray, integer
 
 Draw = Callable[[int, int], FloatArray]
-TRACE = "agd: trace"
+TRACE = "agd: trace"  # subject of attacks that see the trace of a fit and not its weights
 
 SCREENING_SHARE = 0.1  # of all trials, to select the pair of tables
 FEWEST_SCREENED = 200  # of these trials per pair; fewer pairs are tried if there are not enough
@@ -145,7 +145,8 @@ def _attacks_on(
                 "neighbours is for estimators and functions, not for a solver: pass for example "
                 "LogisticRegression(solver=...) as the target."
             )
-        epsilon, delta = 1.0 if epsilon is None else epsilon, 1e-5 if delta is None else delta
+        epsilon = 1.0 if epsilon is None else epsilon
+        delta = 1e-5 if delta is None else delta
         return attacks(target, epsilon=epsilon, delta=delta, relation=relation, jobs=jobs)
     if not callable(target):
         raise TypeError(
@@ -153,7 +154,8 @@ def _attacks_on(
         )
     if neighbours is None or epsilon is None or delta is None:
         raise ValueError("A function needs neighbours=(table, other), epsilon and delta.")
-    tables, name = neighbours, getattr(target, "__name__", type(target).__name__)
+    tables = neighbours
+    name = getattr(target, "__name__", type(target).__name__)
 
     def draw(world: int, runs: int) -> FloatArray:
         return np.asarray(target(tables[world], runs))
@@ -191,14 +193,15 @@ def attacks(
     for kind in [Relation(relation)] if relation else list(Relation):
         budget = Budget(epsilon, delta, kind)
         if isinstance(subject, Solver):
-            usual = RECIPES.get(subject.name, (Recipe(subject),))[0]
-            recipe = replace(usual, solver=subject, way=None)
+            default = RECIPES.get(subject.name, (Recipe(subject),))[0]
+            recipe = replace(default, solver=subject, way=None)
             found += _on_solver(subject.name, recipe, budget, jobs, seed)
             continue
         if subject not in subjects():
             known = ", ".join(subjects())
             raise NotSupported(f"No attack on {subject!r} is known. Known subjects: {known}.")
-        name, people = subject.partition(": ")[0], subject.endswith(PEOPLE)
+        name = subject.partition(": ")[0]
+        people = subject.endswith(PEOPLE)
         for recipe in RECIPES.get(name, ()):
             of_weights = _on_solver(name, recipe, budget, jobs, seed, people=people)
             found += map(_of_trace, of_weights) if subject == TRACE else of_weights
@@ -230,6 +233,31 @@ def attacks_on_estimator(
     The guarantee under attack is its own ``epsilon``, ``delta`` and ``relation``; with ``people``
     it is for one person with all of their rows.
     """
+    _check_audited(estimator)
+    relation = Relation(getattr(estimator, "relation", Relation.REPLACE_ONE))
+    epsilon = estimator.epsilon
+    delta = getattr(estimator, "delta", 0.0)
+    intercept = bool(getattr(estimator, "fit_intercept", False))
+    label = name or type(estimator).__name__
+    given = [] if tables is None else [own(tables, fit_intercept=intercept)]
+    replaced = intercept or compares_rows(estimator) or not all(map(_added, given))
+    if relation is Relation.ADD_REMOVE and replaced:
+        # No row can represent a missing one, and a replaced row is two steps away.
+        apart = "two people apart" if people else "two rows apart"
+        relation = Relation.REPLACE_ONE
+        label = f"{label} ({apart})"
+        epsilon, delta = group_of_two(epsilon, delta)
+    found = []
+    for pair in given or _built_in_pairs(estimator, relation, people=people):
+        seeds = None if seed is None else count(seed)
+        draw = _parallel(partial(fits, estimator, pair, seeds), jobs)
+        promise = (epsilon, delta, str(relation))
+        found.append(Attack(label, pair.name, *promise, draw, _projection(pair)))
+    return found
+
+
+def _check_audited(estimator: Any) -> None:
+    """Refuse an estimator that states no guarantee, or whose noise is fixed."""
     if hasattr(estimator, "check_settings"):
         estimator.check_settings()
     if isinstance(estimator, PrivateLinearModel) and estimator.random_state is not None:
@@ -242,32 +270,20 @@ def attacks_on_estimator(
             f"{type(estimator).__name__} has no epsilon, so it states no guarantee. Audit the "
             "private step of a pipeline, or a function with epsilon=… and delta=…."
         )
-    relation = Relation(getattr(estimator, "relation", Relation.REPLACE_ONE))
-    epsilon, delta = estimator.epsilon, getattr(estimator, "delta", 0.0)
+
+
+def _built_in_pairs(estimator: Any, relation: Relation, *, people: bool) -> list[Pair]:
+    """Return the built-in pairs with the estimator's kind of labels and its intercept."""
+    norm = getattr(estimator, "data_norm", None) or LONG
+    targets = isinstance(estimator, RegressorMixin)
+    cases = worst_people if people else worst_cases
+    known = cases(relation, norm=norm, n_units=20, regression=targets, same_height=True)
     intercept = bool(getattr(estimator, "fit_intercept", False))
-    label = name or type(estimator).__name__
-    pairs = [] if tables is None else [own(tables, fit_intercept=intercept)]
-    replaced = intercept or compares_rows(estimator) or not all(map(_added, pairs))
-    if relation is Relation.ADD_REMOVE and replaced:
-        # No row can represent a missing one, and a replaced row is two steps away.
-        apart = "two people apart" if people else "two rows apart"
-        relation, label = Relation.REPLACE_ONE, f"{label} ({apart})"
-        epsilon, delta = two_steps(epsilon, delta)
-    if tables is None:
-        norm = getattr(estimator, "data_norm", None) or LONG
-        targets = isinstance(estimator, RegressorMixin)
-        cases = worst_people if people else worst_cases
-        known = cases(relation, norm=norm, n_units=20, regression=targets, same_height=True)
-        pairs = [pair for pair in known if pair.fit_intercept == intercept]
-        classes = getattr(estimator, "classes", None)
-        if classes is not None:
-            pairs = [_with_labels(pair, np.asarray(classes)[[0, -1]]) for pair in pairs]
-    promise, found = (epsilon, delta, str(relation)), []
-    for pair in pairs:
-        draw = partial(fits, estimator, pair, None if seed is None else count(seed))
-        draw = _parallel(draw, jobs)
-        found.append(Attack(label, pair.name, *promise, draw, _projection(pair)))
-    return found
+    pairs = [pair for pair in known if pair.fit_intercept == intercept]
+    classes = getattr(estimator, "classes", None)
+    if classes is None:
+        return pairs
+    return [_with_labels(pair, np.asarray(classes)[[0, -1]]) for pair in pairs]
 
 
 def _with_labels(pair: Pair, ends: Any) -> Pair:
@@ -293,7 +309,8 @@ def _on_solver(
     )
     found = []
     known = recipe.way
-    norm, targets = recipe.row_norm or LONG, recipe.loss.task == "regression"
+    norm = recipe.row_norm or LONG
+    targets = recipe.loss.task == "regression"
     size = recipe.n_features
     cases = worst_people if people else worst_cases
     for pair in cases(budget.relation, norm=norm, n_features=size, regression=targets):
@@ -303,8 +320,9 @@ def _on_solver(
         shared = pair.fit_intercept or budget.pure  # by all copies: an intercept, a norm of noise
         iterations = getattr(recipe.solver, "iterations", None)
         if recipe.way == "side by side" and shared and iterations is not None:
-            few: Any = {"iterations": min(2, iterations)}  # as these fits are run one by one
-            setting = replace(setting, solver=replace(recipe.solver, **few))
+            method: Any = recipe.solver
+            short = replace(method, iterations=min(2, iterations))  # these fits are run one by one
+            setting = replace(setting, solver=short)
         try:
             spends = setting.plan().spends
         except (NotSupported, PrivacyError):
@@ -316,15 +334,17 @@ def _on_solver(
         way: Way = known or "one by one"
         if way == "side by side" and shared:
             way = "one by one"
-        draw, batched = partial(WAYS[way], setting), way != "one by one"
-        draw = draw if batched else _parallel(draw, jobs)
+        batched = way != "one by one"
+        together = partial(WAYS[way], setting)
+        draw = together if batched else _parallel(together, jobs)
         promise = (budget.epsilon, budget.delta, str(budget.relation))
         found.append(Attack(subject, pair.name, *promise, draw, _projection(pair), batched=batched))
     return found
 
 
 def _projection(pair: Pair) -> dict[str, Statistic]:
-    size, direction = pair.direction.size, pair.direction
+    size = pair.direction.size
+    direction = pair.direction
     return {"the projection on the changed row": lambda outputs: outputs[:, :size] @ direction}
 
 

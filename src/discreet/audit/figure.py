@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 
     from discreet.figures import Figure
 
-FORMATS = (".svg", ".png", ".pdf", ".html", ".htm")
+FORMATS = (".svg", ".png", ".pdf", ".html", ".htm")  # endings of files that `save` writes
 TITLE = "Privacy audit: promised and measured"
 
 FEWEST_HITS = 50  # measured rates of fewer hits are not drawn: they vary too much
 
 # Colours of Okabe and Ito, which colour-blind readers can distinguish; line styles differ as well.
-BLUE, ORANGE, RED = "#0072b2", "#d55e00", "#a30000"
+BLUE = "#0072b2"  # the promised bound
+ORANGE = "#d55e00"  # the certified bound
+RED = "#a30000"  # a guarantee that was refuted
 LEGEND: dict[str, dict[str, Any]] = {
     "promised bound: no attack may be above": {"color": BLUE, "lw": 2.5},
     "measured: strongest attack": {"color": "black", "lw": 1.5, "marker": "o", "ms": 4, "mfc": "w"},
@@ -205,7 +207,8 @@ def _bound(epsilon: float, delta: float, fpr: FloatArray) -> FloatArray:
     """Return the largest true-positive rates under (ε, δ)-DP."""
     with np.errstate(over="ignore"):
         gained = delta + np.exp(epsilon) * fpr
-    return np.clip(np.minimum(gained, 1 - np.exp(-epsilon) * (1 - delta - fpr)), fpr, 1.0)
+    allowed = np.minimum(gained, 1 - np.exp(-epsilon) * (1 - delta - fpr))
+    return np.asarray(np.clip(allowed, fpr, 1.0))
 
 
 def _title(text: str, most: int) -> str:

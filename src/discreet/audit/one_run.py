@@ -20,7 +20,7 @@ from sklearn.base import clone, is_regressor
 
 from discreet.audit import statistics as stats
 from discreet.audit.attack import CURVE_POINTS, epsilon_of_gaussian
-from discreet.audit.pairs import two_steps
+from discreet.audit.pairs import group_of_two
 from discreet.audit.result import Audit, CurvePoint, roc_curve
 from discreet.audit.trials import compares_rows
 from discreet.core import Relation
@@ -129,23 +129,15 @@ def audit_one_run(
     """
     epsilon, delta, relation = _promise(estimator, epsilon, delta, relation)
     if relation == "add_remove" and compares_rows(estimator):
-        epsilon, delta = two_steps(epsilon, delta)
+        epsilon, delta = group_of_two(epsilon, delta)
     number("confidence", confidence, least=0.5, below=1.0)
     canaries = integer("canaries", canaries, least=10)
     begun = time.perf_counter()
-    if guesses is not None:
-        numbers, each = [integer("guesses", guesses, most=canaries)], confidence
-    else:  # guessing all is best against too little noise
-        each = 1 - (1 - confidence) / 2
-        numbers = [canaries, stats.usual_guesses(canaries, epsilon, delta, each)]
+    numbers, each = _numbers_guessed(canaries, guesses, (epsilon, delta), confidence)
     bits: Bits = SystemBits() if seed is None else SeededBits(seed)
     coins = (bits.words(canaries) >> np.uint64(63)).astype(bool)
     rows = sparse.csr_matrix(X, dtype=np.float64)
-    if norm is None:
-        norm = getattr(estimator, "data_norm", None)
-    if norm is None:
-        norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)))
-        norm = max(LEAST_NORM, 2 * float(np.median(norms))) if norms.size else LEAST_NORM
+    norm = _norm_of_canaries(estimator, rows) if norm is None else norm
     replace = relation == "replace_one"
     model, labels, signs = _ready(estimator, np.asarray(y), canaries, replace=replace)
     present = np.ones(canaries) if replace else coins.astype(np.float64)
@@ -163,12 +155,9 @@ def audit_one_run(
     hits = (np.count_nonzero(scores[coins] > 0), np.count_nonzero(scores[~coins] > 0))
     ones = np.count_nonzero(coins)
     mu = float(stats.mu_bound(*hits, ones, canaries - ones, alpha=1 - confidence))
-    name, solver = type(estimator).__name__, getattr(estimator, "solver", None)
-    if solver is not None:
-        name += f", {getattr(solver, 'name', solver)}"
     other = "with the lowest or the highest label" if replace else "or a row of zeros"
     return OneRunAudit(
-        subject=name,
+        subject=_subject(estimator),
         pair=f"each canary {other}",
         statistic="the weight of each canary's own column",
         epsilon=epsilon,
@@ -186,6 +175,33 @@ def audit_one_run(
         guesses=guessed,
         correct=correct,
     )
+
+
+def _subject(estimator: Any) -> str:
+    """Return the name of the estimator, with that of its solver if it has one."""
+    name = type(estimator).__name__
+    solver = getattr(estimator, "solver", None)
+    return name if solver is None else f"{name}, {getattr(solver, 'name', solver)}"
+
+
+def _numbers_guessed(
+    canaries: int, guesses: int | None, promise: tuple[float, float], confidence: float
+) -> tuple[list[int], float]:
+    """Return the numbers of canaries that are guessed, and the confidence of each bound."""
+    if guesses is not None:
+        return [integer("guesses", guesses, most=canaries)], confidence
+    each = 1 - (1 - confidence) / 2
+    # To guess all of them is best against too little noise.
+    return [canaries, stats.planned_guesses(canaries, *promise, each)], each
+
+
+def _norm_of_canaries(estimator: Any, rows: sparse.csr_matrix[np.float64]) -> float:
+    """Return the default norm of a canary, by the estimator's bound or the norms of the rows."""
+    declared = getattr(estimator, "data_norm", None)
+    if declared is not None:
+        return float(declared)
+    norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)))
+    return max(LEAST_NORM, 2 * float(np.median(norms))) if norms.size else LEAST_NORM
 
 
 def _promise(
@@ -214,7 +230,8 @@ def _ready(
     Under add/remove labels alternate, so that canaries keep the balance of classes, and a canary
     that is left out keeps its label, so that label counts do not change.
     """
-    model, settings = clone(estimator), estimator.get_params(deep=False)
+    model = clone(estimator)
+    settings = estimator.get_params(deep=False)
     if not replace and "fit_intercept" in settings:
         model.set_params(fit_intercept=False)
     if is_regressor(estimator):
@@ -225,7 +242,8 @@ def _ready(
         classes = np.unique(y if declared is None else np.asarray(declared))
         if "classes" in settings:
             model.set_params(classes=classes)
-        low, high = classes[0], classes[-1]
+        low = classes[0]
+        high = classes[-1]
     ends = np.array([low, high])
     if replace:
         return model, np.repeat(ends[:, None], canaries, axis=1), np.ones(canaries)

@@ -21,7 +21,7 @@ from discreet.validate import FloatArray
 
 Table = tuple[FloatArray, NDArray[Any]]
 
-OWN = "the caller's tables"
+OWN = "the caller's tables"  # name of a pair that is not built in
 BEYOND = 1e3  # norm, in units of the bound, of a row that tests whether the bound is enforced
 PERSON_ROWS = (40, 5, 1)  # of the person in whom tables differ
 
@@ -89,7 +89,8 @@ class Pair:
 
 
 def _changes(table: Table, other: Table) -> NDArray[np.bool_]:
-    return np.any(other[0] != table[0], axis=1) | (other[1] != table[1])
+    differs: NDArray[np.bool_] = np.any(other[0] != table[0], axis=1) | (other[1] != table[1])
+    return differs
 
 
 def own(tables: tuple[Any, Any], *, fit_intercept: bool) -> Pair:
@@ -105,7 +106,8 @@ def own(tables: tuple[Any, Any], *, fit_intercept: bool) -> Pair:
     values, places = np.unique(numbers, return_inverse=True)
     if values.size <= 2 or numbers.dtype.kind not in "iuf":  # classes: from −1 to 1
         numbers = 2 * places / max(values.size - 1, 1) - 1
-    sign, other_sign = numbers[at], numbers[len(y) + at]
+    sign = numbers[at]
+    other_sign = numbers[len(y) + at]
     pull = other_sign * other[at] - sign * X[at]
     if fit_intercept:
         pull = np.append(pull, other_sign - sign)
@@ -132,16 +134,21 @@ def worst_cases(
     """
     relation = Relation(relation)
     y = np.where(np.arange(n_units) % 2 == 0, 1.0, -1.0)
-    feature, nothing = np.eye(n_features)[0], np.zeros(n_features)
-    right, far = norm * feature, BEYOND * norm * feature
-    constant, both = np.append(nothing, 1.0), np.append(right, 1.0) / np.hypot(norm, 1.0)
+    feature = np.eye(n_features)[0]
+    nothing = np.zeros(n_features)
+    right = norm * feature
+    beyond = BEYOND * norm * feature
+    constant = np.append(nothing, 1.0)
+    both = np.append(right, 1.0) / np.hypot(norm, 1.0)
     alone = np.zeros((n_units, n_features))
     crowd = alone.copy()
     crowd[1:, 1:] = norm * 0.5  # orthogonal to the changed row, labels of both classes
 
     def with_row(X: FloatArray, row: FloatArray, label: float) -> Table:
-        X, labels = X.copy(), y.copy()
-        X[0], labels[0] = row, label
+        X = X.copy()
+        labels = y.copy()
+        X[0] = row
+        labels[0] = label
         return X, labels
 
     def make(name: str, X: FloatArray, row: FloatArray, pull: FloatArray) -> Pair:
@@ -157,7 +164,7 @@ def worst_cases(
     pairs = [
         make("one row alone", alone, right, feature),
         make("one row orthogonal to the others", crowd, right, feature),
-        make("one row far beyond the norm bound", crowd, far, feature),
+        make("one row far beyond the norm bound", crowd, beyond, feature),
     ]
     if n_features == 1:
         del pairs[1]
@@ -181,11 +188,12 @@ def worst_people(
 ) -> list[Pair]:
     """Return all built-in pairs that differ in one person with several rows, the strongest first.
 
-    The person has 40, 5 or 1 rows: all alike, opposing each other, or orthogonal to each other;
+    The person has 40, 5 or 1 rows: all equal, opposing each other, or orthogonal to each other;
     everybody else has one row of zeros. In the other table the person is missing; or has a row of
     zeros, if ``same_height``; or, if replaced, as many rows of the opposite sign, or a single one.
     """
-    relation, y = Relation(relation), np.where(np.arange(n_units) % 2 == 0, 1.0, -1.0)
+    relation = Relation(relation)
+    y = np.where(np.arange(n_units) % 2 == 0, 1.0, -1.0)
     axes = norm * np.eye(n_features)
     replaced = relation is Relation.REPLACE_ONE
 
@@ -197,7 +205,8 @@ def worst_people(
         return (X, labels), np.append(np.zeros(len(own), np.int64), np.arange(1, n_units))
 
     def make(name: str, own: FloatArray, other: FloatArray) -> Pair:
-        (first, ids), (second, other_ids) = table(other), table(own)
+        first, ids = table(other)
+        second, other_ids = table(own)
         pull = own.mean(axis=0) - (other.mean(axis=0) if len(other) else 0.0)
         length = float(np.linalg.norm(pull))
         direction = pull / length if length else axes[0] / norm
@@ -206,14 +215,14 @@ def worst_people(
     pairs = []
     for size in PERSON_ROWS:
         who = f"a person of {size} row{'s' * (size > 1)}"
-        alike = np.tile(axes[0], (size, 1))
+        equal = np.tile(axes[0], (size, 1))
         nobody = np.zeros((int(same_height), n_features))
-        pairs.append(make(f"{who}, all alike", alike, -alike if replaced else nobody))
+        pairs.append(make(f"{who}, all equal", equal, -equal if replaced else nobody))
         if size == 1:
             continue
         if replaced:
-            pairs.append(make(f"{who}, for one of a single row", alike, -alike[:1]))
-        opposing = alike * np.where(np.arange(size) % 2 == 0, 1.0, -1.0)[:, None]
+            pairs.append(make(f"{who}, for one of a single row", equal, -equal[:1]))
+        opposing = equal * np.where(np.arange(size) % 2 == 0, 1.0, -1.0)[:, None]
         pairs.append(make(f"{who}, opposing", opposing, -opposing if replaced else nobody))
         if n_features > 1:
             around = axes[np.arange(size) % n_features]
@@ -221,6 +230,6 @@ def worst_people(
     return pairs
 
 
-def two_steps(epsilon: float, delta: float) -> tuple[float, float]:
+def group_of_two(epsilon: float, delta: float) -> tuple[float, float]:
     """Return the guarantee for tables two steps apart that (ε, δ) for neighbours implies."""
     return 2 * epsilon, delta * (1 + math.exp(epsilon))

@@ -17,7 +17,7 @@ from discreet.objectives import Huber, HuberHinge, Loss, Pinball, Poisson
 from discreet.preparation import Centre, Radius, Scale
 
 PEOPLE = ": people"  # ends the names of subjects that are attacked through a person of several rows
-ROW_NORM = 1.0
+ROW_NORM = 1.0  # bound on the norm of a row, for solvers that need one
 LONG = 10.0  # a row norm at which gradients are clipped, for estimators without ``data_norm``
 STEEP = HuberHinge()  # its slope attains its bound over a wide range of margins
 SMALL_STEP = 1e-3  # keeps the weights near zero, where the slope of the loss is largest
@@ -60,7 +60,8 @@ def _both(solver: Any, way: Way = "one by one", **problem: Any) -> tuple[Recipe,
 
 def _batches(name: str) -> Any:
     """Return an SGD method with few small steps on batches of about 3 rows."""
-    return replace(solvers.resolve(name), step_size=SMALL_STEP, iterations=8, batch_size=3)
+    method: Any = solvers.resolve(name)
+    return replace(method, step_size=SMALL_STEP, iterations=8, batch_size=3)
 
 
 _together = partial(Recipe, way="side by side")
@@ -132,8 +133,10 @@ def pipelines(budget: Budget) -> dict[str, tuple[Any, ...]]:
     settings: dict[str, Any] = {"epsilon": budget.epsilon, "delta": budget.delta}
     settings |= {"relation": str(budget.relation), "fit_intercept": False}
     constant = {**settings, "fit_intercept": True}
-    steps, short = [Radius(), Centre(), Scale()], solvers.GD(3, momentum=0.0, step_size=SMALL_STEP)
-    classes, started = [-1, 0, 1], solvers.GD(3, start_share=0.3, shrink=True)
+    steps = [Radius(), Centre(), Scale()]
+    short = solvers.GD(3, momentum=0.0, step_size=SMALL_STEP)
+    classes = [-1, 0, 1]
+    started = solvers.GD(3, start_share=0.3, shrink=True)
     return {
         "auto": (
             estimators.LogisticRegression(**settings),

@@ -13,7 +13,7 @@ from typing import Any
 
 from discreet.audit.statistics import SEEN, SHARP, trials_needed
 from discreet.card import writers
-from discreet.card.descriptions import Table
+from discreet.card.descriptions import TextTable
 from discreet.page import note, table
 
 
@@ -163,8 +163,8 @@ def row(audit: Audit) -> tuple[str, ...]:
     )
 
 
-def _table(audits: Sequence[Audit]) -> Table:
-    return Table(HEADINGS, tuple(map(row, audits)), NUMERIC)
+def _table(audits: Sequence[Audit]) -> TextTable:
+    return TextTable(HEADINGS, tuple(map(row, audits)), NUMERIC)
 
 
 def text(audits: Sequence[Audit]) -> str:
@@ -247,7 +247,8 @@ def document(
 
 def bound_text(audit: Audit) -> str:
     """Return the certified ε, with enough digits to exceed a refuted ε."""
-    digits, refuted = 3, audit.verdict is Verdict.REFUTED
+    digits = 3
+    refuted = audit.verdict is Verdict.REFUTED
     while refuted and digits < 17 and float(_floor(audit.epsilon_bound, digits)) <= audit.epsilon:
         digits += 1
     return _floor(audit.epsilon_bound, digits)
@@ -262,9 +263,11 @@ def _floor(value: float, digits: int = 3) -> str:
 def _verdict(audit: Audit) -> str:
     if audit.verdict is not Verdict.TOO_WEAK:
         return str(audit.verdict)
-    needed, how = audit.trials_needed, "about"
+    needed = audit.trials_needed
+    how = "about"
     if needed is None:
-        needed, how = trials_needed(audit.epsilon, audit.delta, audit.confidence), "at least"
+        needed = trials_needed(audit.epsilon, audit.delta, audit.confidence)
+        how = "at least"
         if needed is None or needed <= audit.trials:
             return f"{audit.verdict}; more trials may not help"
     rounded = Context(prec=2, rounding=ROUND_CEILING).plus(Decimal(needed))

@@ -24,9 +24,10 @@ SHARP = 2.0  # an audit is too weak if it would not have refuted this multiple o
 SEEN = 0.1  # an audit is too weak if it certifies less than this share of the stated ε
 LEARNING_SHARE = 0.2  # of the runs, to select a statistic and an event
 # Standard deviations by which counts may fall short in a planned audit: 9 in 10 audits have less.
-# For Gaussians, where the event is selected among many, the selection varies as well.
-LUCK, GAUSSIAN_LUCK = 1.3, 2.0
-DOUBT = 0.03  # error probability of bounds that compare events; rare events look too good
+LUCK = 1.3
+# The same for Gaussians, where the event is selected among many: the selection varies as well.
+GAUSSIAN_LUCK = 2.0
+DOUBT = 0.03  # error probability of bounds that compare events: small samples flatter rare events
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,16 @@ class Event:
 
 def lower_rate(hits: ArrayLike, trials: ArrayLike, alpha: float) -> FloatArray:
     """Return the lower Clopper-Pearson bound on a rate, with error probability ``alpha``."""
-    k, n = np.asarray(hits, dtype=float), np.asarray(trials, dtype=float)
+    k = np.asarray(hits, dtype=float)
+    n = np.asarray(trials, dtype=float)
     bound = betaincinv(np.maximum(k, 1e-12), n - k + 1, alpha)
     return np.where(k > 0, bound, 0.0)
 
 
 def upper_rate(hits: ArrayLike, trials: ArrayLike, alpha: float) -> FloatArray:
     """Return the upper Clopper-Pearson bound on a rate, with error probability ``alpha``."""
-    k, n = np.asarray(hits, dtype=float), np.asarray(trials, dtype=float)
+    k = np.asarray(hits, dtype=float)
+    n = np.asarray(trials, dtype=float)
     bound = betaincinv(k + 1, np.maximum(n - k, 1e-12), 1 - alpha)
     return np.where(k < n, bound, 1.0)
 
@@ -110,7 +113,8 @@ def choose_event(
         if above:
             hits = [values.size - below for values, below in zip(ordered, hits, strict=True)]
         for likely in (0, 1):
-            size, other_size = ordered[likely].size, ordered[1 - likely].size
+            size = ordered[likely].size
+            other_size = ordered[1 - likely].size
             p = lower_rate(hits[likely], size, DOUBT)
             q = upper_rate(hits[1 - likely], other_size, DOUBT)
             if delta is None:
@@ -142,7 +146,8 @@ def _expected_bound(true_epsilon: float, delta: float, trials: float, alpha: flo
     if delta > 0:
         mu = mu_from_epsilon(true_epsilon, delta)
         at = np.linspace(-1.0, 6.0, 141)
-        p, q = ndtr(mu - at), ndtr(-at)
+        p = ndtr(mu - at)
+        q = ndtr(-at)
     else:  # randomised response
         p = np.array([1 / (1 + math.exp(-true_epsilon))])
         q = 1 - p
@@ -157,7 +162,8 @@ def _bisected(holds: Callable[[Any], Any], low: Any, high: Any) -> tuple[Any, An
     for _ in range(50):
         middle = 0.5 * (low + high)
         held = holds(middle)
-        low, high = np.where(held, low, middle), np.where(held, middle, high)
+        low = np.where(held, low, middle)
+        high = np.where(held, middle, high)
     return low, high
 
 
@@ -201,17 +207,17 @@ def trials_to_see(
     likely: int, other: int, trials: int, *, delta: float, alpha: float, least: float = 0.0
 ) -> int | None:
     """Return the runs per table that certify more than ``least`` at the measured rates."""
-    p, q = likely / trials, other / trials
+    p = likely / trials
+    q = other / trials
     for exponent in range(1, 28):
         more = trials * 2**exponent
         if float(epsilon_bound(p * more, q * more, more, delta=delta, alpha=alpha)) > least:
-            return more
+            return int(more)
     return None
 
 
-LARGEST_EPSILON = 64.0
-MOST_CANARIES = 10**8
-
+LARGEST_EPSILON = 64.0  # largest ε that an audit of one run takes, and the end of its searches
+MOST_CANARIES = 10**8  # largest number of canaries that a plan proposes
 ROUNDING = 1e-9  # relative increase of p-values, far above the error of SciPy's binomial tails
 SHARES = np.geomspace(0.002, 1.0, 40)  # of canaries to guess; the public rule chooses one
 
@@ -275,7 +281,7 @@ def one_run_bound(
     return np.where(kept(nothing), 0.0, low)
 
 
-def usual_guesses(canaries: int, epsilon: float, delta: float, confidence: float) -> int:
+def planned_guesses(canaries: int, epsilon: float, delta: float, confidence: float) -> int:
     """Return the number of guesses that certifies most at `SHARP` times the stated ε."""
     numbers = _numbers(canaries)
     seen = _unlucky(canaries, numbers, SHARP * epsilon, delta)
@@ -340,11 +346,12 @@ def _accuracy(mu: float, shares: FloatArray) -> FloatArray:
 
     Half of the guesses are the highest scores, half the lowest, which is symmetric.
     """
-    far = ndtri(shares / 4) - 1.0  # brackets the threshold t with P[score > t] = share/2
+    lowest = ndtri(shares / 4) - 1.0  # brackets the threshold t with P[score > t] = share/2
     low, _ = _bisected(
         lambda t: 0.5 * (ndtr(mu - t) + ndtr(-t)) <= shares / 2,
-        np.minimum(far, -1.0),
-        np.maximum(-far, 1.0) + mu,
+        np.minimum(lowest, -1.0),
+        np.maximum(-lowest, 1.0) + mu,
     )
-    hits, misses = ndtr(mu - low), ndtr(-low)
+    hits: FloatArray = ndtr(mu - low)
+    misses: FloatArray = ndtr(-low)
     return hits / (hits + misses)

@@ -14,7 +14,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -68,10 +68,12 @@ class Setting:
 
     def rows(self, world: int, copies: int = 1) -> Any:
         """Return the rows of a world's table, ``copies`` times along a block diagonal."""
-        X, y = self.pair.tables[world]
+        one, y = self.pair.tables[world]
+        X: Any = one
         if copies > 1:
-            X = sp.kron(sp.eye_array(copies, format="csr"), sp.csr_array(X), format="csr")
-        labels, intercept = np.tile(y, copies), self.pair.fit_intercept
+            X = sp.kron(sp.eye_array(copies, format="csr"), sp.csr_array(one), format="csr")
+        labels = np.tile(y, copies)
+        intercept = self.pair.fit_intercept
         rows = as_rows(X, labels, fit_intercept=intercept, row_norm=self.row_norm)
         if self.pair.groups is None:
             return rows
@@ -82,7 +84,8 @@ class Setting:
 
     def plan(self) -> Plan:
         """Return the solver's plan of one trial; all trials of a setting follow it."""
-        return self.solver.plan(self.problem(), self.budget)
+        made: Plan = self.solver.plan(self.problem(), self.budget)
+        return made
 
     def curator(self, kind: Any, rows: Rows, bits: Bits, plan: Plan) -> Any:
         """Return a curator with the public number of rows of one trial, of which one may lack."""
@@ -92,7 +95,9 @@ class Setting:
 
 def one_by_one(setting: Setting, world: int, count: int) -> FloatArray:
     """Return weights and traces, as numbers, of ``count`` fits on the table of a world."""
-    problem, plan, rows = setting.problem(), setting.plan(), setting.rows(world)
+    problem = setting.problem()
+    plan = setting.plan()
+    rows = setting.rows(world)
     outputs = []
     for stream in setting.bits.spawn(count):
         curator = setting.curator(Curator, rows, stream, plan)
@@ -132,7 +137,8 @@ def side_by_side(setting: Setting, world: int, count: int, copies: int = COPIES)
 
 def _verify(setting: Setting, world: int, weights: FloatArray, recorder: Any) -> None:
     """Replay one copy as a single fit; raise `NotSeparable` if it takes another course."""
-    size, at = setting.pair.n_features, int(np.random.default_rng().integers(len(weights)))
+    size = setting.pair.n_features
+    at = int(np.random.default_rng().integers(len(weights)))
     plan = setting.plan()
     curator = setting.curator(_Replay, setting.rows(world), SeededBits(0), plan)
     curator.recorded = iter(recorder.recorded)
@@ -145,15 +151,18 @@ def _verify(setting: Setting, world: int, weights: FloatArray, recorder: Any) ->
 
 def one_result(setting: Setting, world: int, count: int) -> FloatArray:
     """Return one deterministic result of a world's table, released with noise ``count`` times."""
-    problem, plan, rows = setting.problem(), setting.plan(), setting.rows(world)
+    problem = setting.problem()
+    plan = setting.plan()
+    rows = setting.rows(world)
     curator = setting.curator(_Repeating, rows, setting.bits, plan)
     curator.count = count
     weights = setting.solver.solve(problem, curator, plan).weights
     if curator.exact is None or np.shape(weights) != (count, problem.n_parameters):
         raise NotSeparable("The solver does not hand out one release as it is.")
-    again = setting.curator(_Released, rows, SeededBits(0), plan)
-    again.exact, again.noisy = curator.exact, curator.noisy[-1]
-    alone = setting.solver.solve(problem, again, plan)
+    replayed = setting.curator(_Released, rows, SeededBits(0), plan)
+    replayed.exact = curator.exact
+    replayed.noisy = curator.noisy[-1]
+    alone = setting.solver.solve(problem, replayed, plan)
     _same("the weights", alone.weights, weights[-1])
     return np.asarray(weights, dtype=np.float64)
 
@@ -212,7 +221,8 @@ PERTURBED = (ObjPert, AMP, AMPHF)
 
 def _widened(setting: Setting, copies: int) -> tuple[Solver, Problem]:
     """Return a solver and a problem that fit each of several copies as one would be alone."""
-    one, solver = setting.problem(), setting.solver
+    one = setting.problem()
+    solver = setting.solver
     wide = replace(one, n_features=copies * one.n_features)
     if not isinstance(solver, PERTURBED):
         return solver, wide
@@ -227,23 +237,37 @@ def _widened(setting: Setting, copies: int) -> tuple[Solver, Problem]:
     if solver.calibration == "published":
         return solver, wide
     # The rule for the penalty uses the norm of all noise, which grows with √(number of weights).
-    reach, asked = solver.noise_reach * math.sqrt(copies), solver.gradient_bound
+    reach = solver.noise_reach * math.sqrt(copies)
+    asked = solver.gradient_bound
     return replace(solver, noise_reach=reach, gradient_bound=asked and asked / copies), wide
 
 
-def _only(*allowed: str) -> type[Curator]:
-    """Return a curator class that raises `NotSeparable` for all questions but those allowed."""
+_Kind = TypeVar("_Kind", bound=type[Curator])
+
+
+def _answers_only(*allowed: str) -> Callable[[_Kind], _Kind]:
+    """Return a decorator of curators that raise `NotSeparable` for all other questions."""
 
     def refused(self: Any, *_: Any, **__: Any) -> Any:
         raise NotSeparable(f"The solver asks for more than {' or '.join(allowed)}.")
 
-    public = [name for name in dir(Curator) if not name.startswith("_")]
-    others = [name for name in public if name not in allowed and callable(getattr(Curator, name))]
-    return type("_Only", (Curator,), dict.fromkeys(others, refused))
+    def restrict(kind: _Kind) -> _Kind:
+        for name in dir(Curator):
+            if name[0] != "_" and name not in allowed and callable(getattr(Curator, name)):
+                setattr(kind, name, refused)
+        return kind
+
+    return restrict
 
 
-_GradientsOnly: Any = _only("open", "open_plan", "ask", "ask_all", "sampled_gradient")
-_ReleaseOnly: Any = _only("open", "open_plan", "release")
+@_answers_only("open", "open_plan", "ask", "ask_all", "sampled_gradient")
+class _GradientsOnly(Curator):
+    """A curator that answers questions about gradients only."""
+
+
+@_answers_only("open", "open_plan", "release")
+class _ReleaseOnly(Curator):
+    """A curator that answers one kind of question: releases with a proven sensitivity."""
 
 
 class _Recorder(_GradientsOnly):
@@ -303,20 +327,24 @@ class _Repeating(_ReleaseOnly):
         if self.exact is not None:
             raise NotSeparable("The solver asks for more than one release.")
 
+        results: list[FloatArray] = []
+
         def kept(rows: Rows) -> FloatArray:
-            self.exact = np.array(compute(rows))
-            return self.exact
+            results.append(np.array(compute(rows)))
+            return results[-1]
 
         Curator.release(self, kept, **details)
+        exact = results[-1]
         mechanism = details["mechanism"]
         drawn = {name: details[name] for name in ("sensitivity", "magnitude")}
         drawn["noise"] = self._noise
         if isinstance(mechanism, Gaussian):  # independent noise per number: one long vector
-            values = np.tile(self.exact, self.count)
+            values = np.tile(exact, self.count)
             self.noisy = mechanism.release(values, **drawn)[0].reshape(self.count, -1)
         else:
-            releases = [mechanism.release(self.exact, **drawn)[0] for _ in range(self.count)]
+            releases = [mechanism.release(exact, **drawn)[0] for _ in range(self.count)]
             self.noisy = np.array(releases)
+        self.exact = exact
         return self.noisy
 
 
@@ -327,7 +355,7 @@ class _Released(_ReleaseOnly):
     noisy: FloatArray
 
     def release(self, compute: Any, **details: Any) -> FloatArray:
-        """Return the given noisy release if the computation gives the given result again."""
+        """Return the given noisy release if the computation gives the given result once more."""
 
         def checked(rows: Rows) -> FloatArray:
             found: FloatArray = compute(rows)

@@ -111,25 +111,11 @@ def card(
     """
     if not isinstance(subject, Guarantee):
         model = subject
-        subject = getattr(last_step(model), "guarantee_", None)
-        if not isinstance(subject, Guarantee):
-            raise ValueError(
-                "card needs a fitted model of discreet, a pipeline that ends in one, or a "
-                f"Guarantee; got {type(model).__name__} without guarantee_. Fit it first."
-            )
-    guarantee = subject
-    schemas = [] if schema is None else [schema]
-    for step in steps_of(model):
-        found = getattr(step, "schema", None)
-        if hasattr(found, "spent") and found not in schemas:
-            schemas.append(found)
+        subject = _guarantee_of(model)
+    schemas = _schemas(model, schema)
     spent = [(sections.ESTIMATED, each.spent) for each in schemas if each.spent is not None]
     spent += _steps_before(model)
-    if not all(each.secure for _, each in spent):
-        guarantee = replace(guarantee, secure=False)  # the estimates protect nobody
-    found = (learned_outside(type(step).__name__) for step in leaky_steps(model))
-    guarantee = replace(guarantee, public=tuple(dict.fromkeys((*guarantee.public, *found))))
-    holds = guarantee.private and guarantee.secure
+    guarantee = _with_steps(subject, model, spent)
     before, total = _before(guarantee, spent)
     risks = tuple(
         Risk(
@@ -141,6 +127,7 @@ def card(
     )
     curve = risk.attack_curve(guarantee, before=before)
     summary = _summary(guarantee, spent, total)
+    holds = guarantee.private and guarantee.secure
     group = risk.group_text(guarantee, before=before) if holds else ""
     ledger = getattr(last_step(model), "ledger", None) if ledger is None else ledger
     given = {"dataset": dataset, "owner": owner, "purpose": purpose}
@@ -162,9 +149,8 @@ def card(
         sections.versions(),
         sections.sign_off(),
     )
-    names = [shown(name, 100) for name in (title, about["dataset"]) if name]
     return Card(
-        title=f"Privacy card: {', '.join(names)}" if names else "Privacy card",
+        title=_title(title, about["dataset"]),
         summary=summary,
         banner=_banner(guarantee),
         guarantee=guarantee,
@@ -174,6 +160,41 @@ def card(
         sections=tuple(each for each in blocks if each.blocks),
         warnings=warnings,
     )
+
+
+def _guarantee_of(model: Any) -> Guarantee:
+    """Return the guarantee of a fitted model, or of the last step of a pipeline."""
+    stated = getattr(last_step(model), "guarantee_", None)
+    if not isinstance(stated, Guarantee):
+        raise ValueError(
+            "card needs a fitted model of discreet, a pipeline that ends in one, or a "
+            f"Guarantee; got {type(model).__name__} without guarantee_. Fit it first."
+        )
+    return stated
+
+
+def _schemas(model: Any, schema: Any) -> list[Any]:
+    """Return the given schema, if any, and those of the pipeline's steps."""
+    found = [] if schema is None else [schema]
+    for step in steps_of(model):
+        own = getattr(step, "schema", None)
+        if hasattr(own, "spent") and own not in found:
+            found.append(own)
+    return found
+
+
+def _with_steps(guarantee: Guarantee, model: Any, spent: Costs) -> Guarantee:
+    """Return the guarantee with what steps of the pipeline take away from it."""
+    if not all(each.secure for _, each in spent):
+        guarantee = replace(guarantee, secure=False)  # the estimates protect nobody
+    found = (learned_outside(type(step).__name__) for step in leaky_steps(model))
+    return replace(guarantee, public=tuple(dict.fromkeys((*guarantee.public, *found))))
+
+
+def _title(model: str | None, dataset: str) -> str:
+    """Return the title of the card, with the names of the model and the data set, if known."""
+    names = [shown(name, 100) for name in (model, dataset) if name]
+    return f"Privacy card: {', '.join(names)}" if names else "Privacy card"
 
 
 def _banner(guarantee: Guarantee) -> str:
@@ -223,13 +244,16 @@ def _summary(guarantee: Guarantee, spent: Costs, total: tuple[float, float] | No
     """State the guarantee in a sentence, with the cost of estimating the schema."""
     if not guarantee.private:
         return "No privacy is promised: a baseline for comparison on public data only."
-    subject, verb = "This model", "is"
+    subject = "This model"
+    verb = "is"
     if total is not None:
         steps = any(name != sections.ESTIMATED for name, _ in spent)
         other = "steps before it" if steps else "schema that was estimated for it"
-        subject, verb = f"This model and the {other}", "are together"
+        subject = f"This model and the {other}"
+        verb = "are together"
     if not guarantee.secure:
-        subject, verb = f"With secure noise {subject[0].lower()}{subject[1:]}", "would be"
+        subject = f"With secure noise {subject[0].lower()}{subject[1:]}"
+        verb = "would be"
     promise = budget_text(*(total or (guarantee.epsilon, guarantee.delta)))
     sentence = f"{subject} {verb} {promise}-differentially private for {neighbours(guarantee)}."
     if outside := uncovered(guarantee):

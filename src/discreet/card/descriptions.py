@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from typing import Any
 
-_COLUMNS_SHOWN = 60
+_COLUMNS_SHOWN = 60  # columns of a schema that a card lists one by one
 _LEFT_OUT = {
     "random_state", "ledger", "progress", "verbose", "epsilon", "delta", "relation", "classes",
     "numeric",
@@ -29,7 +29,7 @@ class Bullets:
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """A table of texts; ``numeric`` lists the columns that are aligned right."""
 
     header: tuple[str, ...]
@@ -37,14 +37,16 @@ class Table:
     numeric: tuple[int, ...] = ()
 
 
-Block = Paragraph | Bullets | Table
+Content = Paragraph | Bullets | TextTable
 
 
 def summarise_uses(uses: Iterable[Any]) -> tuple[tuple[str, str, str], ...]:
     """Return one row per kind of mechanism: name, range of each setting, number of uses."""
     kinds: dict[str, tuple[list[dict[str, Any]], int]] = {}
     for use in uses:
-        stated = asdict(use.mechanism) if is_dataclass(use.mechanism) else {}
+        mechanism = use.mechanism
+        described = is_dataclass(mechanism) and not isinstance(mechanism, type)
+        stated = asdict(mechanism) if described else {}
         if isinstance(stated.get("fields"), tuple):  # known by name only
             stated = dict(stated["fields"])
         settings, count = kinds.get(use.mechanism.name, ([], 0))
@@ -61,7 +63,8 @@ def _ranges(settings: list[dict[str, Any]]) -> str:
         values = [each[key] for each in settings if key in each]
         name = shown(key.replace("_", " "), 40)
         if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-            low, high = f"{min(values):.4g}", f"{max(values):.4g}"
+            low = f"{min(values):.4g}"
+            high = f"{max(values):.4g}"
             texts.append(f"{name} {low}" if low == high else f"{name} {low} to {high}")
         else:
             answers = {True: "yes", False: "no", None: "none"}
@@ -76,7 +79,7 @@ def last_step(model: Any) -> Any:
     return last_step(steps[-1][1]) if steps else model
 
 
-def describe_model(model: Any) -> Table:
+def describe_model(model: Any) -> TextTable:
     """Describe a fitted model by its kind and settings; no weight is shown."""
     estimator = last_step(model)
     rows = [("Kind", type(estimator).__name__)]
@@ -100,7 +103,7 @@ def describe_model(model: Any) -> Table:
         if name == "preparation":
             value = "; ".join(_component(step) for step in value) or "none"
         rows.append((name.replace("_", " "), shown(value, 200)))
-    return Table(("", ""), tuple((key, shown(value)) for key, value in rows))
+    return TextTable(("", ""), tuple((key, shown(value)) for key, value in rows))
 
 
 def _component(component: Any) -> str:
@@ -168,7 +171,7 @@ def shown(text: object, most: int = 300) -> str:
     """Return external text in a displayable form: one line, printable, at most ``most`` characters.
 
     Column names and labels come from files. An escape sequence or a change of writing direction in
-    one of them could make a card look as if it said something else.
+    one of them could make a card appear to say something else.
     """
     line = str(text)[: most + 1].translate(str.maketrans("\n\r\t", "   "))
     escaped = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)

@@ -16,17 +16,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from discreet.card.contents import Card
-from discreet.card.descriptions import Block, Bullets, Paragraph, Table, shown
+from discreet.card.descriptions import Bullets, Content, Paragraph, TextTable, shown
 from discreet.card.sections import LARGE_EPSILON, Section
 from discreet.errors import NotSupported
 from discreet.statement import neighbours
 
+# Values of ``data_product_sector`` in the registry's schema.
 SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
-OPEN = "FILL IN"
+OPEN = "FILL IN"  # start of a required field that nobody has answered
 
 
 @dataclass(frozen=True)
-class Question:
+class OwnerQuestion:
     """A field that only the owner can fill in; ``choices`` lists the texts that it may hold."""
 
     text: str
@@ -34,19 +35,21 @@ class Question:
     required: bool = False
 
 
-QUESTIONS: dict[str, Question] = {  # by the names in the registry's schema
-    "name": Question("name of the data product", required=True),
-    "data_curators": Question("who publishes it", required=True),
-    "intended_use": Question("what it is for", required=True),
-    "description": Question("what it is, in a sentence or two", required=True),
-    "data_product_region": Question("region the data describe, or whose laws apply", required=True),
-    "data_product_sector": Question("sector", SECTORS),
-    "publication_date": Question("date of publication, YYYY-MM-DD", required=True),
-    "data_source_type": Question("whether new data come in over time", ("Static", "Dynamic")),
-    "actors": Question("who may see the model or the rows, and who is trusted with what"),
-    "justification": Question("why ε, the unit and the columns were chosen as they were"),
-    "sources": Question("links to documents about it"),
-    "registry_authors": Question("who wrote this record", required=True),
+QUESTIONS: dict[str, OwnerQuestion] = {  # by the names in the registry's schema
+    "name": OwnerQuestion("name of the data product", required=True),
+    "data_curators": OwnerQuestion("who publishes it", required=True),
+    "intended_use": OwnerQuestion("what it is for", required=True),
+    "description": OwnerQuestion("what it is, in a sentence or two", required=True),
+    "data_product_region": OwnerQuestion(
+        "region the data describe, or whose laws apply", required=True
+    ),
+    "data_product_sector": OwnerQuestion("sector", SECTORS),
+    "publication_date": OwnerQuestion("date of publication, YYYY-MM-DD", required=True),
+    "data_source_type": OwnerQuestion("whether new data come in over time", ("Static", "Dynamic")),
+    "actors": OwnerQuestion("who may see the model or the rows, and who is trusted with what"),
+    "justification": OwnerQuestion("why ε, the unit and the columns were chosen as they were"),
+    "sources": OwnerQuestion("links to documents about it"),
+    "registry_authors": OwnerQuestion("who wrote this record", required=True),
 }
 
 
@@ -69,8 +72,10 @@ def answered(card: Card, answers: Mapping[str, str]) -> dict[str, str]:
             except ValueError:
                 raise ValueError(f"{name} must be YYYY-MM-DD; got {shown(text)!r}.") from None
     facts = _table(card, "facts")
-    kind, data = _table(card, "model").get("Kind", "linear model"), facts["Data set"]
-    of, size = "" if data == "not named" else f" of {data}", facts["Number of units"]
+    kind = _table(card, "model").get("Kind", "linear model")
+    data = facts["Data set"]
+    of = "" if data == "not named" else f" of {data}"
+    size = facts["Number of units"]
     known = {
         "name": facts["Model"] if facts["Model"] != "not named" else "",
         "data_curators": facts["Owner"],
@@ -88,12 +93,8 @@ def record(card: Card, answers: Mapping[str, str] | None = None) -> dict[str, An
     Answers are those of `answered`; everything else is taken from the card. Required fields without
     an answer start with ``FILL IN``.
     """
-    guarantee, given = card.guarantee, answered(card, answers or {})
-    values: dict[str, Any] = {}
-    for name, question in QUESTIONS.items():
-        text = given.get(name) or (f"{OPEN}: {question.text}" if question.required else "")
-        if text:
-            values[name] = [text] if name in ("data_curators", "registry_authors") else text
+    guarantee = card.guarantee
+    values = _owner_values(answered(card, answers or {}))
     epsilon, delta = card.total or (guarantee.epsilon, guarantee.delta)
     unit = "one row" if guarantee.unit == "row" else "one person with all of their rows"
     basic = (
@@ -150,17 +151,27 @@ def record(card: Card, answers: Mapping[str, str] | None = None) -> dict[str, An
     return {"url_slug": slug, "status": "Draft", "tier": tier, "deployment": deployment}
 
 
+def _owner_values(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the fields that the owner answers, with a reminder in required ones without answer."""
+    values: dict[str, Any] = {}
+    for name, question in QUESTIONS.items():
+        text = given.get(name) or (f"{OPEN}: {question.text}" if question.required else "")
+        if text:
+            values[name] = [text] if name in ("data_curators", "registry_authors") else text
+    return values
+
+
 def _some(values: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: values[name] for name in names if name in values}
 
 
-def _blocks(card: Card, name: str) -> tuple[Block, ...]:
+def _blocks(card: Card, name: str) -> tuple[Content, ...]:
     return next((section.blocks for section in card.sections if section.name == name), ())
 
 
 def _table(card: Card, name: str) -> dict[str, str]:
     """Return the first table of a section as a mapping from its first to its second column."""
-    tables = [block for block in _blocks(card, name) if isinstance(block, Table)]
+    tables = [block for block in _blocks(card, name) if isinstance(block, TextTable)]
     return {row[0]: row[1] for row in tables[0].rows} if tables else {}
 
 
@@ -206,7 +217,9 @@ def _yaml(data: Mapping[str, Any], indent: str) -> list[str]:
     return lines
 
 
-MET, NOT_MET, OUTSIDE = "met", "not met", "outside our control"
+MET = "met"  # status of a point that this software and its settings fulfil
+NOT_MET = "not met"  # status of a point that they do not fulfil
+OUTSIDE = "outside our control"  # status of a point that only the owner of the data can answer
 Points = Iterator[tuple[str, str, str]]  # what is asked, the status and the evidence
 
 
@@ -221,7 +234,7 @@ def assessment(card: Card) -> Card:
     blocks: list[Section] = []
     found: list[str] = []
     for level, (heading, points) in levels.items():
-        table = Table(("Point", "Status", "Evidence"), tuple(points))
+        table = TextTable(("Point", "Status", "Evidence"), tuple(points))
         found += [status for _, status, _ in table.rows]
         blocks.append(Section(f"nist-{level}", heading, (table,)))
     counts = ", ".join(f"{found.count(status)} {status}" for status in (MET, NOT_MET, OUTSIDE))
@@ -280,7 +293,9 @@ def _algorithms(card: Card) -> Points:
         " ".join(leaky) if leaky else f"{text} Only the owner knows whether they are truly public."
     )
     yield "Nothing was taken from the rows for free", status, text
-    text = "Settings that were chosen by looking at these rows count too: tune, or a ledger."
+    text = (
+        "Settings that were chosen by results on these rows are releases, too: tune, or a ledger."
+    )
     yield "Tuning is accounted for", OUTSIDE, text
     text = "discreet evaluate --epsilon measures accuracy, AUC and calibration with noise."
     yield "Utility was measured", OUTSIDE, text

@@ -27,9 +27,11 @@ RATES = (0.001, 0.01, STATED_RATE)  # false-positive rates that a card reports
 GROUPS = (1, 5, 40)  # rows of one person that show group privacy, at the stated rate
 _SLACK = 2.0**-50  # relative; covers a term built from a few operations and one library call
 _NORMAL = 2.0**-40  # slack for SciPy's normal distribution, hundreds of times its error
+# Rényi orders of the first search.
 _ORDERS: FloatArray = 1 + np.exp(np.linspace(math.log(1e-4), math.log(1e6), 160))
-_FINER: FloatArray = np.exp(np.linspace(-0.16, 0.16, 64))  # around the best of the above
-_COARSE, _FINE = 24, 46  # halvings of the search; the first only has to find the best order
+_NEARBY: FloatArray = np.exp(np.linspace(-0.16, 0.16, 64))  # factors around the best of these
+_FIRST_HALVINGS = 24  # of the first search, which only has to find the best order
+_LAST_HALVINGS = 46  # of the second search, which finds the rate to the precision of a double
 
 
 def attack_success(
@@ -93,7 +95,8 @@ def attack_curve(
     guarantee: Guarantee, *, before: Iterable[tuple[float, float]] = ()
 ) -> tuple[FloatArray, FloatArray]:
     """Return rates from 1e-4 to 1, evenly on a log scale, and `attack_success` at each."""
-    others, rates = list(before), np.geomspace(1e-4, 1.0, 81)
+    others = list(before)
+    rates = np.geomspace(1e-4, 1.0, 81)
     caught = [attack_success(guarantee, min(1.0, float(rate)), before=others) for rate in rates]
     return rates, np.array(caught)
 
@@ -127,10 +130,10 @@ def concentrated_bound(rho: float, fpr: float) -> float:
     if fpr in (0.0, 1.0):
         return fpr
     rho *= 1 + _SLACK
-    bound, order = _ruled_out(rho, fpr, _ORDERS, 1.0, _COARSE)
+    bound, order = _ruled_out(rho, fpr, _ORDERS, 1.0, _FIRST_HALVINGS)
     if order is not None:
-        finer = 1 + (order - 1) * _FINER
-        bound, _ = _ruled_out(rho, fpr, finer, bound, _FINE)
+        nearby = 1 + (order - 1) * _NEARBY
+        bound, _ = _ruled_out(rho, fpr, nearby, bound, _LAST_HALVINGS)
     return bound
 
 
@@ -138,14 +141,17 @@ def _ruled_out(
     rho: float, fpr: float, orders: FloatArray, bound: float, halvings: int
 ) -> tuple[float, float | None]:
     """Return the smallest rate up to ``bound`` that these orders rule out, and the order."""
-    low, high = math.log(fpr), math.log(bound)
+    low = math.log(fpr)
+    high = math.log(bound)
     best = None
     for _ in range(halvings):
         middle = 0.5 * (low + high)
         rate = math.exp(middle)
         excess = _excess(rho, rate, fpr, orders) if rate < bound else np.zeros(1)
         if excess.max() > 0:
-            high, bound, best = middle, rate, float(orders[int(excess.argmax()) % len(orders)])
+            high = middle
+            bound = rate
+            best = float(orders[int(excess.argmax()) % len(orders)])
         else:
             low = middle
     return bound, best
@@ -155,8 +161,10 @@ def _excess(rho: float, tpr: float, fpr: float, orders: FloatArray) -> FloatArra
     """Return the excess of (α−1)·D_α over (α−1)·ρα in both directions, less the rounding."""
     less = orders - 1  # exact: see docs/proofs/risk.md
     allowed = orders * less * rho
-    log_p, log_q = math.log(tpr), math.log(fpr)
-    log_not_p, log_not_q = math.log1p(-tpr), math.log1p(-fpr)
+    log_p = math.log(tpr)
+    log_q = math.log(fpr)
+    log_not_p = math.log1p(-tpr)
+    log_not_q = math.log1p(-fpr)
     forward = np.logaddexp(orders * log_p - less * log_q, orders * log_not_p - less * log_not_q)
     backward = np.logaddexp(orders * log_q - less * log_p, orders * log_not_q - less * log_not_p)
     sizes = abs(log_p) + abs(log_q) + abs(log_not_p) + abs(log_not_q)

@@ -10,10 +10,10 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeAlias
 
 from discreet.card.descriptions import (
-    Block,
     Bullets,
+    Content,
     Paragraph,
-    Table,
+    TextTable,
     describe_columns,
     last_step,
     listed,
@@ -26,7 +26,7 @@ from discreet.tables.declarations import Spent
 
 Costs: TypeAlias = list[tuple[str, Spent]]  # besides that of the fit: of steps before it, a schema
 
-ESTIMATED = "Estimating the schema"
+ESTIMATED = "Estimating the schema"  # name of the cost of a draft of a schema
 
 LARGE_EPSILON = 10.0  # a promise of more says little: e^10 is 22,026
 
@@ -39,13 +39,13 @@ STEPS = {  # parts of a budget: what was measured with noise, and what it is for
     "spread": ("Bound on the norm of centred rows", "as above, after the means are subtracted"),
     "scale": ("Scales of columns", "columns in large units do not drown the others"),
     "whiten": ("Correlations of columns", "columns that move together are told apart sooner"),
-    "class balance": ("Sizes of the classes", "all classes count alike"),
+    "class balance": ("Sizes of the classes", "all classes have the same weight"),
     "inference": ("Errors of the weights", "intervals hold sampling error and privacy noise"),
     "score": ("Scores of candidates", "the best of several settings was chosen"),
     "model": ("Weights", "the model itself"),
 }
 
-_BLANK = 20 * "_"
+_BLANK = 20 * "_"  # a line to write on
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Section:
 
     name: str
     heading: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[Content, ...]
 
 
 def stated(given: dict[str, str], schemas: list[Any], ledger: Any) -> dict[str, str]:
@@ -80,7 +80,7 @@ def facts(guarantee: Guarantee, title: str | None, about: dict[str, str]) -> Sec
         ("Date of this card", shown(about["date"])),
         ("Software", f"discreet {_installed('discreet')}"),
     )
-    return Section("facts", "About", (Table(("", ""), rows),))
+    return Section("facts", "About", (TextTable(("", ""), rows),))
 
 
 def warning_texts(
@@ -105,7 +105,8 @@ def warning_texts(
             f"outcome up to {factor} times as likely. Such a promise rules out almost nothing, and "
             "protection beyond it is not guaranteed."
         )
-    fitted, outside = last_step(model), steps_outside(guarantee)
+    fitted = last_step(model)
+    outside = steps_outside(guarantee)
     if outside:
         found.append(
             f"{listed(outside)} learned from the exact rows, outside the budget. Nothing is "
@@ -136,7 +137,8 @@ def promise(
     guarantee: Guarantee, summary: str, group: str, total: tuple[float, float] | None
 ) -> Section:
     """State the guarantee and its numbers."""
-    holds, private = guarantee.private and guarantee.secure, guarantee.private
+    holds = guarantee.private and guarantee.secure
+    private = guarantee.private
     of_fit = "" if total is None else " of the fit alone"
     unit = (
         "one row of the table" if guarantee.unit == "row" else "one person with all of their rows"
@@ -149,11 +151,11 @@ def promise(
     ]
     if holds:
         epsilon = total[0] if total else guarantee.epsilon
-        strength = "strong, by the usual rule of thumb (ε up to 1)"
+        strength = "strong, by the common rule of thumb (ε up to 1)"
         if epsilon > 1:
-            strength = f"moderate, by the usual rule of thumb (ε up to {LARGE_EPSILON:g})"
+            strength = f"moderate, by the common rule of thumb (ε up to {LARGE_EPSILON:g})"
         if epsilon > LARGE_EPSILON:
-            strength = f"weak, by the usual rule of thumb (ε above {LARGE_EPSILON:g})"
+            strength = f"weak, by the common rule of thumb (ε above {LARGE_EPSILON:g})"
         if steps_outside(guarantee):
             strength = f"none for what is outside the budget; for the rest, {strength}"
         elif LABELS_TAKEN in guarantee.public:
@@ -164,7 +166,7 @@ def promise(
     rows += [(name, f"{value:.6g}") for name, value in totals if value is not None]
     rows.append(("Noise", guarantee.numeric if guarantee.private else "none"))
     text = (Paragraph(summary), *([Paragraph(group)] if group else []))
-    return Section("promise", "What is promised", (*text, Table(("", ""), tuple(rows))))
+    return Section("promise", "What is promised", (*text, TextTable(("", ""), tuple(rows))))
 
 
 def risk_bounds(
@@ -176,7 +178,8 @@ def risk_bounds(
     if not guarantee.private or not guarantee.secure:
         nothing = "Nothing is promised: an attacker may be right about everybody."
         return Section("risk", heading, (Paragraph(nothing),))
-    known, schema = "the model and everything released", ""
+    known = "the model and everything released"
+    schema = ""
     if before:
         schema = " The estimates of the schema are included."
     elif spent:
@@ -185,7 +188,7 @@ def risk_bounds(
             " The schema was estimated under another relation and is not included: an attacker who "
             "has both may catch more."
         )
-    outside: tuple[Block, ...] = ()
+    outside: tuple[Content, ...] = ()
     if steps_outside(guarantee):
         outside = (
             Paragraph(
@@ -226,7 +229,7 @@ def prepared(guarantee: Guarantee) -> Section:
         f"{(guarantee.mu or 0) ** 2:.6g} in total.",
     }.get(guarantee.measure or "", "Shares are of the requested budget; parts do not add up.")
     first = Paragraph("All of this was measured with noise, within the budget of the fit:")
-    table = Table(("Measured", "What it is for", "Share"), tuple(rows), numeric=(2,))
+    table = TextTable(("Measured", "What it is for", "Share"), tuple(rows), numeric=(2,))
     return Section("split", heading, (first, table, Paragraph(note)))
 
 
@@ -239,7 +242,7 @@ def budget(
     sha256: str | None,
 ) -> Section:
     """State the budget spent here, so far, and what remains."""
-    blocks: list[Block] = []
+    blocks: list[Content] = []
     costs = []
     if guarantee.private:
         costs = [("This fit", guarantee.epsilon, guarantee.delta)]
@@ -249,7 +252,7 @@ def budget(
     rows = [(name, f"{epsilon:.6g}", f"{delta:.6g}") for name, epsilon, delta in costs]
     rows += () if ledger is None else _history(ledger.summary())
     if rows:
-        blocks.append(Table(("", "ε", "δ"), tuple(rows), numeric=(1, 2)))
+        blocks.append(TextTable(("", "ε", "δ"), tuple(rows), numeric=(1, 2)))
     if ledger is not None:
         blocks.append(Paragraph(_counted(model, ledger, sha256)))
     for name, each in spent:
@@ -283,7 +286,8 @@ def _history(known: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 def _counted(model: Any, ledger: Any, sha256: str | None) -> str:
     """State which entry of the ledger this release is, and what the limit promises."""
-    known, records = ledger.summary(), ledger.records()
+    known = ledger.summary()
+    records = ledger.records()
     entry = getattr(last_step(model), "ledger_entry_", None)
     mine = [r for r in records if entry == r["entry"] or (sha256 and sha256 == r["model"])]
     this = "This release was not found in the ledger"
@@ -299,13 +303,13 @@ def _counted(model: Any, ledger: Any, sha256: str | None) -> str:
 def mechanisms(guarantee: Guarantee) -> Section:
     """List the mechanisms that ran."""
     rows = summarise_uses(guarantee.mechanisms)
-    table = Table(("Mechanism", "Settings", "Uses"), rows, numeric=(2,))
+    table = TextTable(("Mechanism", "Settings", "Uses"), rows, numeric=(2,))
     return Section("run", "Mechanisms", (table if rows else Paragraph("No mechanism was run."),))
 
 
 def public(guarantee: Guarantee, schemas: list[Any]) -> Section:
     """List what the guarantee does not protect."""
-    blocks: list[Block] = [Paragraph("Assumed to be known to everybody, and not protected:")]
+    blocks: list[Content] = [Paragraph("Assumed to be known to everybody, and not protected:")]
     items = [shown(item) for item in guarantee.public]
     for schema in schemas:
         estimated = "" if schema.spent is None else " (what was estimated for it is paid for)"
@@ -321,7 +325,7 @@ def public(guarantee: Guarantee, schemas: list[Any]) -> Section:
 def columns(schemas: list[Any]) -> Section:
     """Describe the columns of each schema: all of it is treated as public."""
     header = ("Column", "Kind", "Public content")
-    blocks = tuple(Table(header, tuple(describe_columns(schema))) for schema in schemas)
+    blocks = tuple(TextTable(header, tuple(describe_columns(schema))) for schema in schemas)
     return Section("columns", "Columns of the table", blocks)
 
 
@@ -354,7 +358,7 @@ def sign_off() -> Section:
     asked = ("Prepared by", "Reviewed by", "Data owner")
     blocks = (
         Paragraph("The release of this model is ☐ approved, ☐ approved on conditions, ☐ refused."),
-        Table(("", "Name", "Date", "Signature"), tuple((who, *3 * (_BLANK,)) for who in asked)),
+        TextTable(("", "Name", "Date", "Signature"), tuple((who, *3 * (_BLANK,)) for who in asked)),
         Paragraph(f"Conditions: {2 * _BLANK}"),
     )
     return Section("sign-off", "Decision", blocks)

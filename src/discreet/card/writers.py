@@ -9,11 +9,11 @@ from html import escape
 from importlib.resources import files
 
 from discreet.card.contents import Card
-from discreet.card.descriptions import Block, Bullets, Paragraph, Table
+from discreet.card.descriptions import Bullets, Content, Paragraph, TextTable
 from discreet.card.risk import percent
 from discreet.page import document
 
-_WIDTH = 88
+_WIDTH = 88  # characters of a line of plain text
 
 
 def text(card: Card) -> str:
@@ -29,7 +29,7 @@ def text(card: Card) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _text_block(block: Block) -> list[str]:
+def _text_block(block: Content) -> list[str]:
     if isinstance(block, Paragraph):
         return _wrapped(block.text, "", "")
     if isinstance(block, Bullets):
@@ -44,7 +44,7 @@ def _wrapped(words: str, first: str, rest: str) -> list[str]:
     return lines or [first.rstrip()]
 
 
-def columns(table: Table, width: int = _WIDTH) -> list[str]:
+def columns(table: TextTable, width: int = _WIDTH) -> list[str]:
     """Write columns side by side; the widest one is wrapped into the remaining width."""
     rows = [table.header, *table.rows] if any(table.header) else list(table.rows)
     widths = [max(len(row[j]) for row in rows) for j in range(len(table.header))]
@@ -78,7 +78,7 @@ def markdown(card: Card) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _markdown_block(block: Block) -> list[str]:
+def _markdown_block(block: Content) -> list[str]:
     if isinstance(block, Paragraph):
         return [_inert(block.text)]
     if isinstance(block, Bullets):
@@ -86,7 +86,7 @@ def _markdown_block(block: Block) -> list[str]:
     return markdown_table(block)
 
 
-def markdown_table(table: Table) -> list[str]:
+def markdown_table(table: TextTable) -> list[str]:
     """Return the lines of a table as Markdown."""
     rule = ["---:" if j in table.numeric else "---" for j in range(len(table.header))]
     rows = [table.header, rule, *([_inert(cell) for cell in row] for row in table.rows)]
@@ -133,10 +133,15 @@ def framed(card: Card) -> str:
 class _Figure:
     """Coordinates of the curve: true-positive against false-positive rate, log scales from 1e-4."""
 
-    left, top, width, height, decades = 62.0, 16.0, 322.0, 262.0, 4
+    left = 62.0  # space for the labels of the vertical axis
+    top = 16.0
+    width = 322.0  # of the plotted area
+    height = 262.0
+    decades = 4  # of either axis, down from 1
 
     def __init__(self, card: Card) -> None:
-        self.right, self.bottom = self.left + self.width, self.top + self.height
+        self.right = self.left + self.width
+        self.bottom = self.top + self.height
         self.path = " ".join(f"{self.x(fpr)},{self.y(tpr)}" for fpr, tpr in card.curve)
         self.diagonal = f"{self.x(1)},{self.y(1)} {self.x(1e-4)},{self.y(1e-4)}"
         ticks = [10.0 ** (k - self.decades) for k in range(self.decades + 1)]
@@ -154,7 +159,8 @@ class _Figure:
         return round(self.top - self.height * share, 1)
 
     def _mark(self, fpr: float, tpr: float) -> dict[str, object]:
-        x, y = self.x(fpr), self.y(tpr)
+        x = self.x(fpr)
+        y = self.y(tpr)
         low = y < self.top + 24  # no space above the curve: the label goes below it
         label_x, label_y = (x + 2, y + 22) if low else (x - 8, y - 10)
         anchor = "start" if low else "end"

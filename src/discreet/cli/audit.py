@@ -307,7 +307,7 @@ def _attacks_on_model(target: str, given: Sequence[str], jobs: int) -> ChosenAtt
 
     from discreet import load
     from discreet.audit.cases import attacks, subjects
-    from discreet.audit.pairs import two_steps
+    from discreet.audit.pairs import group_of_two
     from discreet.solvers import names
     from discreet.tables.columns import nearest
 
@@ -342,7 +342,7 @@ def _attacks_on_model(target: str, given: Sequence[str], jobs: int) -> ChosenAtt
         epsilon = promise.epsilon
         delta = promise.delta
         if attack.relation != promise.relation:  # one row removed and one added
-            epsilon, delta = two_steps(epsilon, delta)
+            epsilon, delta = group_of_two(epsilon, delta)
         subject = attack.subject.replace(type(small).__name__, path.name, 1)
         aimed.append(replace(attack, subject=subject, epsilon=epsilon, delta=delta))
     if any(attack.relation != promise.relation for attack in found):

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from discreet.cli.exits import CommandError, Exit, reason
 from discreet.core import Budget
 from discreet.files import reserved
-from discreet.ledger.dataset import Charge, Dataset
+from discreet.ledger.dataset import Dataset, Reservation
 
 if TYPE_CHECKING:
     from discreet import Ledger
@@ -288,7 +288,7 @@ def _configured(start: Path) -> dict[str, str]:
 class NotedDataset(Dataset):
     """A data set whose charges are noted in the session, for the report of a failure."""
 
-    def charge(self, *cost: Any, **more: Any) -> Charge:
+    def charge(self, *cost: Any, **more: Any) -> Reservation:
         """Reserve an entry, and note it."""
         made = super().charge(*cost, **more)
         state.charges.append((self, made.entry))

@@ -20,7 +20,7 @@ from discreet.objectives import L2, Gamma, Loss, Poisson
 from discreet.objectives.compile import KernelModule
 from discreet.validate import FloatArray, number
 
-FORMULAS = KernelModule("discreet.objectives.kernels")
+FORMULAS = KernelModule("discreet.objectives.formulas")
 
 
 @dataclass(eq=False, repr=False)

@@ -10,7 +10,8 @@ Proof: docs/proofs/scoring.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.core import Budget, Guarantee, Laplace
-from discreet.core.noise import Noise
+from discreet.core.score_questions import CellCounts, ErrorSums, TotalQuestion
 from discreet.core.session import Session
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.classifiers import LinearClassifier, label_codes
@@ -26,7 +27,7 @@ from discreet.estimators.levels import OrdinalClassifier
 from discreet.estimators.regressors import LinearRegressor
 from discreet.ledger import Dataset, check_dataset
 from discreet.log import note
-from discreet.rows import Unit, Units
+from discreet.rows.scored import ScoredRows, scored_rows
 from discreet.validate import FloatArray, check_target, number
 
 _PUBLIC = (
@@ -34,12 +35,6 @@ _PUBLIC = (
     "the model",
     "the class labels or the bounds of the target",
 )
-
-_STEPS = 2**30
-"""Weights of rows and errors times them are rounded down to multiples of 2^-30: sums are exact."""
-
-_BLOCK = 2**16
-"""Rows that are counted at a time: whole numbers below 2^53, which are exact as doubles."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +104,23 @@ def _targets(y: ArrayLike, n_rows: int) -> NDArray[Any]:
     return targets
 
 
+def classified_rows(
+    model: LinearClassifier | OrdinalClassifier, X: Any, y: ArrayLike, groups: Any = None
+) -> ScoredRows:
+    """Return labelled rows whose scores are the codes of the classes that a model predicts.
+
+    Labels that are not in ``model.classes_`` are refused.
+    """
+
+    def predicted(table: Any) -> NDArray[Any]:
+        codes: NDArray[Any] = model._codes_of(model._margins(table, by_row=True))
+        return codes
+
+    table = _table(model, X)
+    truth = label_codes(_targets(y, table.shape[0]), model.classes_)
+    return scored_rows(table, truth, predicted, groups)
+
+
 def score_classifier(
     model: LinearClassifier | OrdinalClassifier,
     X: Any,
@@ -131,14 +143,10 @@ def score_classifier(
     The same holds for a person whose rows have weights that add up to at most 1. All scores are
     computed from the noisy counts, clipped to 0 (post-processing).
     """
-    table = _table(model, X)
-    truth = label_codes(_targets(y, table.shape[0]), model.classes_).astype(np.intp)
-    scored = _Scored.of(table.shape[0], groups, budget, ledger)
+    rows = classified_rows(model, X, y, groups)
     size = len(model.classes_)
-    predicted = model._codes_of(model._margins(table, by_row=True))
-    counts = scored.counts(truth * size + predicted, size * size)
-    noisy, guarantee = scored.release(counts, scored.rows_changed)
-    matrix = np.maximum(noisy, 0.0).reshape(size, size)
+    counts, guarantee = _totals(rows, CellCounts.confusion(size), budget, ledger)
+    matrix = np.maximum(counts, 0.0).reshape(size, size)
     return ClassifierScores(tuple(model.classes_.tolist()), matrix, guarantee)
 
 
@@ -192,22 +200,34 @@ def score_histogram(
     ):
         raise ValueError("edges must be two or more finite numbers, increasing.")
     table = _table(model, X)
-    truth = label_codes(_targets(y, table.shape[0]), model.classes_).astype(np.intp)
-    scored = _Scored.of(table.shape[0], groups, budget, ledger)
-    scores = model._margins(table, by_row=True)[:, 0]
-    inner = np.unique(scores) if inner is None else inner
-    n_bins = inner.size + 1
-    counts = scored.counts(truth * n_bins + np.searchsorted(inner, scores), 2 * n_bins)
-    if edges is None:  # nothing is above the largest score
-        ends = np.append(inner[:1], inner)
-        exact = counts.reshape(2, n_bins)[:, :-1]
-        return ScoreHistogram(inner, ends, exact, scored.size, 0.0, None)
-    noisy, guarantee = scored.release(counts, scored.rows_changed)
-    outer = np.concatenate([[2 * inner[0] - inner[1]], inner, [2 * inner[-1] - inner[-2]]])
-    points = 0.5 * (outer[1:] + outer[:-1])
-    outer[[0, -1]] = -np.inf, np.inf
-    scale = 0.0 if budget is None else scored.rows_changed / budget.epsilon
-    return ScoreHistogram(points, outer, noisy.reshape(2, n_bins), scored.size, scale, guarantee)
+    truth = label_codes(_targets(y, table.shape[0]), model.classes_)
+    rows = scored_rows(table, truth, partial(_margins, model), groups)
+    if inner is None:
+        return _exact_histogram(rows)
+    question = CellCounts(2, inner)
+    counts, guarantee = _totals(rows, question, budget, ledger)
+    ends = np.concatenate([[2 * inner[0] - inner[1]], inner, [2 * inner[-1] - inner[-2]]])
+    points = 0.5 * (ends[1:] + ends[:-1])
+    ends[[0, -1]] = (-np.inf, np.inf)
+    scale = 0.0 if budget is None else question.sensitivity(budget.relation) / budget.epsilon
+    size = rows.public_size
+    return ScoreHistogram(points, ends, counts.reshape(2, -1), size, scale, guarantee)
+
+
+def _exact_histogram(rows: ScoredRows) -> ScoreHistogram:
+    """Return the exact histogram with a bin for each distinct score, not private."""
+    scores = np.unique(rows.scores())
+    ends = np.append(scores[:1], scores)
+    n_bins = scores.size + 1
+    counts = rows.weight_of_cells(2, scores).values.reshape(2, n_bins)
+    below = counts[:, :-1]  # nothing is above the largest score
+    return ScoreHistogram(scores, ends, below, rows.public_size, 0.0, None)
+
+
+def _margins(model: PrivateLinearModel, table: Any) -> FloatArray:
+    """Return the score of each row by a model of one output."""
+    margins: FloatArray = model._margins(table, by_row=True)[:, 0]
+    return margins
 
 
 def score_regressor(
@@ -237,88 +257,44 @@ def score_regressor(
     table = _table(model, X)
     check_target(y, numbers=True)
     truth = _targets(y, table.shape[0]).astype(np.float64)
-    scored = _Scored.of(table.shape[0], groups, budget, ledger)
-    predicted = model._predicted(model._margins(table, by_row=True)[:, 0])
-    error = np.abs(np.clip(truth, low, high) - np.clip(predicted, low, high)) / width
-    error = np.minimum(np.nan_to_num(error, nan=1.0), 1.0)
-    sums = np.array([scored.total(error), scored.total(error * error)])
-    noisy, guarantee = scored.release(sums, 2.0)
-    mean_absolute, mean_square = np.clip(noisy, 0.0, scored.size) / scored.size
+
+    def predicted(table: Any) -> FloatArray:
+        found: FloatArray = model._predicted(_margins(model, table))
+        return found
+
+    rows = scored_rows(table, truth, predicted, groups)
+    sums, guarantee = _totals(rows, ErrorSums(low, high), budget, ledger)
+    mean_absolute, mean_square = np.clip(sums, 0.0, rows.public_size) / rows.public_size
     return RegressorScores(
         float(width * mean_absolute), float(width * np.sqrt(mean_square)), guarantee
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Scored:
-    """Units whose rows are scored, the weight of each row, and the session of one release.
+Release = tuple[FloatArray, Guarantee | None]
+"""Totals, exact or with noise, and the guarantee of noisy ones."""
 
-    Without weights every row has the weight 1. Without a session nothing is released, and all
-    numbers are exact.
-    """
 
-    size: int
-    weights: FloatArray | None
-    unit: Unit
-    plural: str
-    session: Session | None
-
-    @classmethod
-    def of(cls, size: int, groups: Any, budget: Budget | None, ledger: Dataset | None) -> _Scored:
-        """Charge the whole budget for one release about ``size`` rows, before one is scored."""
-        scored = cls(size, None, "row", "rows", None)
-        if groups is not None:
-            own = Units.of(groups, size).weights()
-            scored = cls(own.size, own.values, "person", "people", None)
-        if budget is None:
-            return scored
-        check_dataset(ledger)
-        payer = None if ledger is None else ledger.noting(solver="evaluation")
-        session = Session(budget, scored.unit, ledger=payer)
-        session.account.open("pure").charge(Laplace(budget.epsilon))
-        note("Evaluation: ε = %g, %s, one %s.", budget.epsilon, budget.relation, scored.unit)
-        return replace(scored, session=session)
-
-    @property
-    def rows_changed(self) -> float:
-        """Return the L1 sensitivity of counts."""
-        if self.session is None:
-            return 0.0
-        return float(self.session.account.budget.relation.rows_changed)
-
-    def release(
-        self, values: FloatArray, sensitivity: float
-    ) -> tuple[FloatArray, Guarantee | None]:
-        """Return the values with the Laplace noise that was charged for, and their guarantee."""
-        if self.session is None:
-            return values, None
-        account = self.session.account
-        noise = Noise(self.session.bits)
-        noisy, _ = Laplace(account.budget.epsilon).release(
-            values, sensitivity=sensitivity, magnitude=float(max(self.size, 1)), noise=noise
-        )
-        counted = f"each {self.unit} counts once, by predictions that depend on single rows alone"
-        return noisy, account.guarantee(
-            conditions=(counted,),
-            public=(f"the number of {self.plural}", *_PUBLIC),
-            secure=self.session.secure,
-        )
-
-    def counts(self, cells: NDArray[np.intp], size: int) -> FloatArray:
-        """Count the rows in each cell by their weights, exactly."""
-        if self.weights is None:
-            return np.bincount(cells, minlength=size).astype(np.float64)
-        total = np.zeros(size, dtype=np.int64)
-        for start in range(0, len(cells), _BLOCK):
-            at = slice(start, start + _BLOCK)
-            own = np.bincount(cells[at], self.weights[at] * _STEPS, minlength=size)
-            total += own.astype(np.int64)
-        return total / _STEPS
-
-    def total(self, terms: FloatArray) -> float:
-        """Add up numbers from 0 to 1 by weight, each term rounded down to the grid."""
-        scaled = terms if self.weights is None else terms * self.weights
-        return float(np.floor(scaled * _STEPS).astype(np.int64).sum()) / _STEPS
+def _totals(
+    rows: ScoredRows, question: TotalQuestion, budget: Budget | None, ledger: Dataset | None
+) -> Release:
+    """Answer a question exactly, or within a budget: a curator charges all of it, then reads."""
+    if budget is None:
+        [exact] = rows.answer([question])
+        return exact.values, None
+    check_dataset(ledger)
+    payer = None if ledger is None else ledger.noting(solver="evaluation")
+    session = Session(budget, rows.unit, ledger=payer)
+    curator = session.curator(rows)
+    curator.open("pure")
+    note("Evaluation: ε = %g, %s, one %s.", budget.epsilon, budget.relation, rows.unit)
+    noisy = curator.ask(question, Laplace(budget.epsilon)).values
+    counted = f"each {rows.unit} counts once, by predictions that depend on single rows alone"
+    units = "rows" if rows.unit == "row" else "people"
+    return noisy, session.account.guarantee(
+        conditions=(counted,),
+        public=(f"the number of {units}", *_PUBLIC),
+        secure=session.secure,
+    )
 
 
 def _ratio(part: float, whole: float) -> float:

@@ -8,13 +8,6 @@ Solvers hold settings and plans, and pass these computations to `Curator.run`, `
 for baselines, `Curator.reveal`.
 """
 
-from discreet.exact.descents import (
-    GradientDescent,
-    PermutationPasses,
-    check_evaluated,
-    check_step,
-    smoothness_of,
-)
 from discreet.exact.minimise import (
     MeanObjective,
     Optimizer,
@@ -23,6 +16,13 @@ from discreet.exact.minimise import (
     nonprivate_minimum,
 )
 from discreet.exact.noisy_descents import Descent
+from discreet.exact.output_perturbation import (
+    GradientDescent,
+    PermutationPasses,
+    check_evaluated,
+    check_step,
+    smoothness_of,
+)
 from discreet.exact.perturbed import (
     SMALLEST_BOUND,
     Constants,

@@ -46,7 +46,7 @@ class PerturbedObjective:
     linear: FloatArray
 
     def __post_init__(self) -> None:
-        """Leave out rows that are far too long, in the objective and its derivatives alike."""
+        """Leave out rows that are far too long, in the objective and in its derivatives."""
         object.__setattr__(self, "rows", self.rows.within_reach())
 
     def gradient(

@@ -2,7 +2,7 @@
 
 Untrusted: nothing here is part of a privacy proof. A perturbed minimum is released only if
 `discreet.exact.certificate.certify` accepts the point, whoever proposed it. So any optimiser may
-look for it: by default SciPy's L-BFGS and then Newton steps, because a quasi-Newton method alone
+search for it: by default SciPy's L-BFGS and then Newton steps, because a quasi-Newton method alone
 does not reach gradients near rounding error; or the caller's own (`Optimizer`). If these fail,
 losses with wider quadratic parts, and accelerated gradient descent, which converges for every
 table. A caller's optimiser that fails is replaced in the same way and silently: an error or a
@@ -36,10 +36,10 @@ SCIPY_METHODS = (
 LARGEST_MATRIX = 2000
 """Up to this many weights the Hessian is formed and factored; beyond, conjugate gradients."""
 
-LOOKING_STEPS = 50
-NEWTON_STEPS = 100
-CONJUGATE_STEPS = 500
-HALVINGS = 40
+FIRST_STEPS = 50  # of L-BFGS, which searches for a point from which Newton's method converges
+NEWTON_STEPS = 100  # most steps of Newton's method
+CONJUGATE_STEPS = 500  # most steps of conjugate gradients within a Newton step
+HALVINGS = 40  # of a Newton step at most, until it reduces the objective
 
 WIDEST = 30
 """Quadratic parts of losses are widened by up to 2 to this power, to find a way to narrow ones."""
@@ -81,7 +81,8 @@ class MeanObjective:
     def hessian_product(self, weights: ArrayLike, vector: ArrayLike) -> FloatArray:
         """Return the Hessian times a vector; NaN where one of them is not finite."""
         objective = self._objective
-        at, along = np.array(weights, dtype=np.float64), np.array(vector, dtype=np.float64)
+        at = np.array(weights, dtype=np.float64)
+        along = np.array(vector, dtype=np.float64)
         if not (np.isfinite(at).all() and np.isfinite(along).all()):
             return np.full(at.size, np.nan)
         product = objective.rows.hessian_product(at, objective.loss, along)
@@ -117,7 +118,7 @@ def check_optimizer(name: str, value: Any) -> Optimizer:
 def minimise(
     objective: PerturbedObjective, bound: float, optimizer: Optimizer | None = None
 ) -> Point | None:
-    """Look for a point at which the exact gradient's norm is at most ``bound``, fixed in advance.
+    """Search for a point at which the exact gradient's norm is at most ``bound``, fixed in advance.
 
     If the certificate does not hold at the optimiser's point, Newton steps start from it, and if it
     is of no use or the optimiser raises an error, from zero. Returns None if no point was found,
@@ -150,7 +151,7 @@ def _proposal(
     # an error or warning may depend on the rows: it must not end a fit, nor may its text be seen
     with contextlib.suppress(Exception):
         if optimizer is None:  # Newton steps take over from here: it need not be close
-            options = {"maxiter": LOOKING_STEPS, "gtol": max(1e-5, enough), "ftol": 1e-9}
+            options = {"maxiter": FIRST_STEPS, "gtol": max(1e-5, enough), "ftol": 1e-9}
             found = minimize(both, start, jac=True, method="L-BFGS-B", options=options).x
         else:
             with warnings.catch_warnings():
@@ -220,9 +221,12 @@ def _newton_step(
 def _conjugate_gradients(
     objective: PerturbedObjective, weights: FloatArray, gradient: FloatArray, enough: float
 ) -> FloatArray:
-    rows, loss, ridge = objective.rows, objective.loss, objective.ridge
+    rows = objective.rows
+    loss = objective.loss
+    ridge = objective.ridge
     diagonal = rows.hessian_diagonal(weights, loss) + ridge
-    solution, residual = np.zeros_like(gradient), -gradient
+    solution = np.zeros_like(gradient)
+    residual = -gradient
     direction = scaled = residual / diagonal
     square = float(residual @ scaled)
     for _ in range(CONJUGATE_STEPS):
@@ -234,7 +238,8 @@ def _conjugate_gradients(
         solution += length * direction
         residual -= length * image
         scaled = residual / diagonal
-        before, square = square, float(residual @ scaled)
+        before = square
+        square = float(residual @ scaled)
         direction = scaled + (square / before) * direction
     return solution
 
@@ -264,8 +269,10 @@ def _damped(
     bound: float,
 ) -> tuple[Point, FloatArray, float] | None:
     """Take the longest halved step that shortens the gradient or lowers the objective."""
-    norm, slope = float(np.linalg.norm(gradient)), float(gradient @ step)
-    before, length = None, 1.0
+    norm = float(np.linalg.norm(gradient))
+    slope = float(gradient @ step)
+    before = None
+    length = 1.0
     for _ in range(HALVINGS):
         point = start.moved(length * step)
         if not (np.isfinite(point.weights).all() and np.isfinite(point.rest).all()):

@@ -3,7 +3,7 @@
 Both minimise Σℓ(w) + (λ/2)‖w‖² + b·w. No computer finds the exact minimum for a real vector b, so
 the proof is about this: b is rounded to a grid and the point that is found has a gradient of norm
 at most τ, certified; so it is within τ/λ of the exact minimum for the real b, and noise that hides
-2τ/λ is added to it. Any optimiser may look for the point (`discreet.exact.minimise`); the
+2τ/λ is added to it. Any optimiser may search for the point (`discreet.exact.minimise`); the
 certificate decides (`discreet.exact.certificate`). Proof: docs/proofs/objective_perturbation.md.
 
 With Gaussian noise such a release has a profile, a bound on its δ at every ε, which composes with
@@ -50,14 +50,17 @@ GRID_SHARE = 16
 STEEPEST = 2.0**40
 """Largest ratio of the sum's curvature to λ: beyond, Newton steps might not converge in doubles."""
 
-SMALLEST, LARGEST = 1e-50, 1e50
-"""Penalties, noise and bounds on gradients beyond these could overflow; they are refused."""
+SMALLEST = 1e-50
+"""Smaller penalties, noise and bounds on gradients could underflow; they are refused."""
+
+LARGEST = 1e50
+"""Larger penalties, noise and bounds on gradients could overflow; they are refused."""
 
 SMALLEST_BOUND = 1e-6
 """τ over the bound on a row's gradient where nothing else is asked for and noise hides it."""
 
 EXACT = 1e-9
-"""The same where no noise hides it."""
+"""τ over the bound on a row's gradient where the minimum is released without noise."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,8 @@ class Constants:
     def of(cls, problem: Problem) -> Constants:
         """Return the constants of a problem with a smooth convex loss and bounded rows."""
         loss = problem.loss
-        trace, corners = loss.hessian_trace_bound, loss.gradient_corners
+        trace = loss.hessian_trace_bound
+        corners = loss.gradient_corners
         if trace is None or corners is None:
             raise NotSupported(
                 f"{loss.name!r} does not declare its bounds on Hessians and gradients."
@@ -162,12 +166,14 @@ class PerturbedMinimum:
 
     def __post_init__(self) -> None:
         """Refuse what the proof does not cover, and numbers that could overflow later."""
-        problem, perturbation = self.problem, self.perturbation
+        problem = self.problem
+        perturbation = self.perturbation
         if perturbation.output is None and (
             self.optimizer is not None or perturbation.gradient_bound is not None
         ):
             raise PrivacyError("Without noise on the output the minimum must be found exactly.")
-        ridge, scale = perturbation.ridge, perturbation.scale
+        ridge = perturbation.ridge
+        scale = perturbation.scale
         if math.isinf(scale):
             raise ValueError(
                 f"with a penalty of {ridge:.3g} on the sum, curvature costs "
@@ -203,7 +209,8 @@ class PerturbedMinimum:
 
     def pure_mechanism(self, epsilon: float, relation: Relation) -> ObjectivePerturbation:
         """Return the mechanism of a pure release, if it is ε-DP."""
-        constants, perturbation = self.constants, self.perturbation
+        constants = self.constants
+        perturbation = self.perturbation
         output = perturbation.output
         if not perturbation.pure or isinstance(output, Gaussian):
             raise PrivacyError("Gaussian noise is not pure.")
@@ -216,7 +223,8 @@ class PerturbedMinimum:
     @property
     def noise_norm_bound(self) -> float:
         """Bound on ‖b‖ that only very unlikely noise exceeds."""
-        size, root = self.problem.n_parameters, math.sqrt(self.problem.n_parameters)
+        size = self.problem.n_parameters
+        root = math.sqrt(self.problem.n_parameters)
         return self.perturbation.scale * (size + 64 * root if self.perturbation.pure else root + 64)
 
     @property
@@ -232,7 +240,9 @@ class PerturbedMinimum:
         ‖w‖ ≤ (nL + ‖b‖)/λ; and where φ(0) ≤ c whatever the target, ‖w‖ ≤ √(nc/λ) + ‖b‖/λ, because
         −φ'(m)·m ≤ φ(0) for a convex φ that is not negative.
         """
-        loss, ridge, worst = self.problem.loss, self.perturbation.ridge, math.inf
+        loss = self.problem.loss
+        ridge = self.perturbation.ridge
+        worst = math.inf
         if loss.task == "classification":
             count = loss.n_outputs
             targets = np.arange(count, dtype=np.float64) if count > 1 else np.array([-1.0, 1.0])
@@ -244,7 +254,9 @@ class PerturbedMinimum:
     @property
     def gradient_bound(self) -> float:
         """τ: what was asked for, but not below what can be certified for every table."""
-        problem, perturbation, lipschitz = self.problem, self.perturbation, self.constants.lipschitz
+        problem = self.problem
+        perturbation = self.perturbation
+        lipschitz = self.constants.lipschitz
         floor = certifiable_norm(
             problem,
             clip=lipschitz,
@@ -262,7 +274,8 @@ class PerturbedMinimum:
     @property
     def grid(self) -> int:
         """Exponent of the grid of b: the coarsest whose rounding takes at most its share of τ."""
-        scale, size = self.perturbation.scale, self.problem.n_parameters
+        scale = self.perturbation.scale
+        size = self.problem.n_parameters
         enough = math.frexp(self.gradient_bound / (GRID_SHARE * math.sqrt(size)))[1] - 1
         exponent = math.frexp(scale)[1] - 1
         return max(min(enough, exponent - 20), exponent - FINEST)
@@ -295,8 +308,11 @@ class PerturbedMinimum:
         certified for every table, so that no row decides whether a fit succeeds; only draws of b
         beyond 64 standard deviations can leave nothing to release.
         """
-        problem, perturbation, size = self.problem, self.perturbation, self.problem.n_parameters
-        grid, bound = self.grid, self.certified_bound
+        problem = self.problem
+        perturbation = self.perturbation
+        size = self.problem.n_parameters
+        grid = self.grid
+        bound = self.certified_bound
         draw = noise.l2_norm if perturbation.pure else noise.gaussian
         linear = from_grid(draw(size, perturbation.scale, grid), grid)
         linear.flags.writeable = False  # an optimiser cannot change what is certified
@@ -310,8 +326,8 @@ class PerturbedMinimum:
             )
         if perturbation.output is None:
             return point.weights
-        far = self.weight_bound + self.gradient_bound / perturbation.ridge
-        if not float(np.linalg.norm(point.weights)) <= 2 * far:  # b beyond its bound
+        longest = self.weight_bound + self.gradient_bound / perturbation.ridge
+        if not float(np.linalg.norm(point.weights)) <= 2 * longest:  # b beyond its bound
             raise PrivacyError("The noise was larger than floating point allows; try again.")
         noisy, _ = perturbation.output.release(
             point.weights, sensitivity=self.sensitivity, magnitude=self.magnitude, noise=noise

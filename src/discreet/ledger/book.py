@@ -29,11 +29,11 @@ _BLANK = frozenset(
 )
 """Characters that are shown as nothing though their category is one of letters, marks or signs."""
 
-_LOOKS = "Names that look the same would be different data sets, blocks or units."
+_CONFUSABLE = "Names that look the same would be different data sets, blocks or units."
 
 
 def checked_text(name: str, value: object, *, most: int = 200) -> str:
-    """Return a name that every database stores literally and no other name looks like.
+    """Return a name that every database stores literally and that is displayed as no other name.
 
     It is valid Unicode in normal form C, without NUL, control and invisible characters, and with
     single spaces between words only.
@@ -43,25 +43,25 @@ def checked_text(name: str, value: object, *, most: int = 200) -> str:
     if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
         raise ValueError(f"{name} must be valid Unicode without NUL; got {value!a:.80}.")
     for letter in value:
-        hidden = unicodedata.category(letter) in ("Cc", "Cf", "Zl", "Zp", "Zs") and letter != " "
-        if hidden or letter in _BLANK:
+        invisible = unicodedata.category(letter) in ("Cc", "Cf", "Zl", "Zp", "Zs") and letter != " "
+        if invisible or letter in _BLANK:
             raise ValueError(
                 f"{name} must not have the invisible character U+{ord(letter):04X}; got "
-                f"{value!a:.80}. {_LOOKS} Remove it, or use a plain space."
+                f"{value!a:.80}. {_CONFUSABLE} Remove it, or use a plain space."
             )
     if value != value.strip():
         raise ValueError(
-            f"{name} must not have white space at its start or end; got {value!r:.80}. {_LOOKS} "
-            f"Use {value.strip()!r:.80}."
+            f"{name} must not have white space at its start or end; got {value!r:.80}. "
+            f"{_CONFUSABLE} Use {value.strip()!r:.80}."
         )
     if "  " in value:
         raise ValueError(
-            f"{name} must not have two spaces in a row; got {value!r:.80}. {_LOOKS} Use one."
+            f"{name} must not have two spaces in a row; got {value!r:.80}. {_CONFUSABLE} Use one."
         )
     composed = unicodedata.normalize("NFC", value)
     if composed != value:
         raise ValueError(
-            f"{name} must be in the Unicode normal form C; got {value!a:.80}. {_LOOKS} Use "
+            f"{name} must be in the Unicode normal form C; got {value!a:.80}. {_CONFUSABLE} Use "
             f"{composed!r:.80}, for example by unicodedata.normalize('NFC', {name})."
         )
     return value
@@ -92,7 +92,8 @@ class Book:
         *,
         elsewhere: bool = False,
     ) -> None:
-        self.location, self.signing_key = location, signing_key
+        self.location = location
+        self.signing_key = signing_key
         self.key = uuid.uuid4().hex
         self.who = _who() if who is None else checked_text("who", who)
         self._signer = None if signing_key is None else Signer(signing_key)

@@ -18,8 +18,8 @@ from discreet.accounting.budget import Budget, Measure, Relation
 from discreet.errors import BudgetExceeded, LedgerError, PrivacyError
 from discreet.ledger import display
 from discreet.ledger.book import Book, checked_text
-from discreet.ledger.limits import Limits, Settings, largest
-from discreet.ledger.losses import Loss, Totals, loss_of
+from discreet.ledger.costs import CostTotals, PrivacyCost, cost_of
+from discreet.ledger.limits import DatasetSettings, Limits, largest
 from discreet.ledger.store import State, Transaction
 from discreet.log import note
 from discreet.validate import positive
@@ -27,11 +27,11 @@ from discreet.validate import positive
 if TYPE_CHECKING:
     import pandas as pd
 
-_USUAL_DELTA = 1e-6  # δ at which a loss is shown if the limit has none
+_SHOWN_DELTA = 1e-6  # δ at which a cost is shown if the limit has none
 
 
 @dataclass(frozen=True)
-class Charge:
+class Reservation:
     """An entry that was reserved before a fit; implements `discreet.core.account.Charge`."""
 
     dataset: Dataset
@@ -63,7 +63,7 @@ class Dataset:
 
     book: Book
     name: str
-    settings: Settings
+    settings: DatasetSettings
     blocks: tuple[str, ...] = ("",)
     details: Mapping[str, Any] = field(default_factory=dict)
 
@@ -100,7 +100,7 @@ class Dataset:
             state = transaction.state(self.name)
             if (self.name, block) in state:
                 raise ValueError(f"{self.name!r} has a block {block!r}; it keeps its totals.")
-            content = {"block": block, "totals": {block: Totals().to_dict()}}
+            content = {"block": block, "totals": {block: CostTotals().to_dict()}}
             event = self.book.append(transaction, "block", self.name, content)
             created = state[self.name, ""][0]
             transaction.point(self.name, block, created, event.seq)
@@ -131,7 +131,7 @@ class Dataset:
             )
         return self.settings.limits
 
-    def totals_by_block(self) -> dict[str, Totals]:
+    def totals_by_block(self) -> dict[str, CostTotals]:
         """Return the exact totals, by block (one without a name if it is not divided)."""
         with self.book.begin() as transaction:
             state = transaction.state(self.name)
@@ -148,7 +148,7 @@ class Dataset:
             return sum(record["status"] != "returned" for record in self.records())
         return sum(totals.entries for totals in found.values())
 
-    def _most(self, cost: Callable[[Totals], Any]) -> Any:
+    def _most(self, cost: Callable[[CostTotals], Any]) -> Any:
         return max(map(cost, self.totals_by_block().values()), default=0)
 
     @property
@@ -193,27 +193,30 @@ class Dataset:
         forms = self._forms(budget, measure)
         every = list(self.totals_by_block().values())
         count = 0
-        while every and count < most and (loss := limits.admitted(every, forms)) is not None:
-            every = [totals.plus(loss) for totals in every]
+        while every and count < most and (cost := limits.admitted(every, forms)) is not None:
+            every = [totals.plus(cost) for totals in every]
             count += 1
         return count
 
     def _forms(
         self, budget: Budget, measure: Measure | None = None, group: int | None = None
-    ) -> tuple[Loss, ...]:
+    ) -> tuple[PrivacyCost, ...]:
         """Return the ways to enter a release, by default a fit that composes in Gaussian DP."""
         group = group or self.settings.group(budget.relation, self._unit_of_fits)
-        return Loss.of(budget, measure or ("pure" if budget.pure else "gdp")).forms(budget, group)
+        return PrivacyCost.of(budget, measure or ("pure" if budget.pure else "gdp")).forms(
+            budget, group
+        )
 
     def preview(self, budget: Budget, measure: Measure | None = None) -> dict[str, Any]:
         """Return what would be spent and left after a release of this budget, and how many fit."""
-        limits, limit = self._limits(), self._limits().budget
+        limits = self._limits()
+        limit = self._limits().budget
         count = self.fits_left(budget, measure)
         if not count:
             return {"fits_left": 0, "spent": None, "remaining": None}
         before = tuple(self.totals_by_block().values())
-        loss = limits.admitted(before, self._forms(budget, measure))
-        after = before if loss is None else tuple(totals.plus(loss) for totals in before)
+        cost = limits.admitted(before, self._forms(budget, measure))
+        after = before if cost is None else tuple(totals.plus(cost) for totals in before)
         spent = max(limits.spent(totals) for totals in after)
         left = self._largest(replace(limit, relation=budget.relation), totals=after)
         return {"fits_left": count, "spent": display.finite(spent), "remaining": left}
@@ -223,7 +226,7 @@ class Dataset:
         budget: Budget,
         measure: Measure | None = None,
         group: int | None = None,
-        totals: Sequence[Totals] | None = None,
+        totals: Sequence[CostTotals] | None = None,
     ) -> float:
         """Find the largest ε of a release that would be admitted now, or after these totals."""
         every = tuple(self.totals_by_block().values()) if totals is None else totals
@@ -234,7 +237,8 @@ class Dataset:
 
     def _explained(self) -> dict[str, Any]:
         """Return why no fit at the limit's δ is left, and what fits at a smaller δ, if any."""
-        limits, taken = self._limits(), self._most(lambda totals: totals.delta)
+        limits = self._limits()
+        taken = self._most(lambda totals: totals.delta)
         known: dict[str, Any] = {"delta_taken": float(taken), "delta_share": float(limits.delta)}
         if taken < limits.delta:
             half = float(f"{float(limits.delta - taken) / 2:.0e}")  # leaves some for another
@@ -247,7 +251,7 @@ class Dataset:
 
     def charge(
         self, measure: Measure, total: Fraction, delta: Fraction, budget: Budget, unit: str = "row"
-    ) -> Charge:
+    ) -> Reservation:
         """Reserve an entry durably, or raise and change nothing.
 
         Parameters
@@ -259,13 +263,13 @@ class Dataset:
         unit : str
             The unit that the release protects.
         """
-        entry = self._enter("reserve", Loss(measure, total, delta), budget, unit)
+        entry = self._enter("reserve", PrivacyCost(measure, total, delta), budget, unit)
         note("Ledger: entry %s of the data set %r is reserved.", entry, self.name)
-        return Charge(self, entry)
+        return Reservation(self, entry)
 
     def add(
         self,
-        loss: Loss | None = None,
+        cost: PrivacyCost | None = None,
         *,
         planned: bool = False,
         relation: Relation | str | None = None,
@@ -276,7 +280,7 @@ class Dataset:
 
         Parameters
         ----------
-        loss : Loss, optional
+        cost : PrivacyCost, optional
             Its cost. Else give a mechanism: ``gaussian=sigma, sensitivity=s``, ``laplace=scale,
             sensitivity=s``, ``rho=…``, ``epsilon=…, delta=…``, or ``event=`` of dp-accounting
             (with ``delta=`` for events known by (ε, δ) only); and ``times``.
@@ -294,27 +298,28 @@ class Dataset:
         ``relation="add_remove"`` it counts for two steps (docs/proofs/ledger.md, section 3).
         """
         unit = self.unit if unit is None else checked_text("unit", unit)
-        loss = loss_of(**mechanism) if loss is None else loss
+        cost = cost_of(**mechanism) if cost is None else cost
         relation = self.settings.relation if relation is None else Relation(relation)
-        evaluated = mechanism.get("event") is not None and loss.measure == "approximate"
+        evaluated = mechanism.get("event") is not None and cost.measure == "approximate"
         if evaluated and relation is not Relation.ADD_REMOVE:
             raise PrivacyError(
                 "This event is known by (ε, δ) only, which dp-accounting gives for 'add_remove'; "
                 f"the release is entered under {str(relation)!r}. Nothing was charged. Pass "
                 "relation='add_remove': it then counts twice, for one removed and one added."
             )
-        epsilon, delta = float(loss.total), float(loss.delta)
-        if loss.measure not in ("pure", "approximate"):  # shown at the limit's δ
-            delta = (self.limit.delta if self.limit is not None else 0.0) or _USUAL_DELTA
-            epsilon = Totals().plus(loss).at(delta)
+        epsilon = float(cost.total)
+        delta = float(cost.delta)
+        if cost.measure not in ("pure", "approximate"):  # shown at the limit's δ
+            delta = (self.limit.delta if self.limit is not None else 0.0) or _SHOWN_DELTA
+            epsilon = CostTotals().plus(cost).at(delta)
         kind = "reserve" if planned else "add"
-        return self._enter(kind, loss, Budget(epsilon, delta, relation), unit, entered=True)
+        return self._enter(kind, cost, Budget(epsilon, delta, relation), unit, entered=True)
 
     def _enter(
-        self, kind: str, loss: Loss, budget: Budget, unit: str, *, entered: bool = False
+        self, kind: str, cost: PrivacyCost, budget: Budget, unit: str, *, entered: bool = False
     ) -> int:
         group = self.settings.group(budget.relation, unit)
-        forms = loss.forms(budget, group)
+        forms = cost.forms(budget, group)
         with self.book.begin(write=True) as transaction:
             state = transaction.state(self.name)
             if (self.name, "") not in state:
@@ -334,7 +339,7 @@ class Dataset:
                     self._warn_of_last(charged, limits)
                 content = {
                     "blocks": list(self.blocks),
-                    "loss": (loss if charged == forms[0] else charged).to_dict(),
+                    "loss": (cost if charged == forms[0] else charged).to_dict(),
                     "charged": charged.to_dict(),
                     "group": group,
                     "relation": str(budget.relation),
@@ -349,9 +354,9 @@ class Dataset:
                 for block in self.blocks:
                     transaction.point(self.name, block, state[self.name, block][0], event.seq)
                 return event.seq
-        raise BudgetExceeded(self._refusal(loss, budget, group, totals))
+        raise BudgetExceeded(self._refusal(cost, budget, group, totals))
 
-    def _warn_of_last(self, charged: Loss, limits: Limits) -> None:
+    def _warn_of_last(self, charged: PrivacyCost, limits: Limits) -> None:
         """Warn, before it is written, that a first entry takes δ that nothing can follow."""
         if charged.total >= limits.budget.epsilon:
             return  # the whole limit, in ε as well
@@ -363,7 +368,9 @@ class Dataset:
             stacklevel=2,
         )
 
-    def _refusal(self, loss: Loss, budget: Budget, group: int, totals: Mapping[str, Totals]) -> str:
+    def _refusal(
+        self, cost: PrivacyCost, budget: Budget, group: int, totals: Mapping[str, CostTotals]
+    ) -> str:
         limits = self._limits()
         spent = max(limits.spent(found) for found in totals.values())
         limit = limits.budget
@@ -373,13 +380,13 @@ class Dataset:
             f" δ = {limit.delta:.3g}, of which ε = {spent:.4g} is spent."
         )
         least = max(found.delta for found in totals.values())
-        if loss.delta and least + loss.grouped(group).delta > limits.delta:
+        if cost.delta and least + cost.grouped(group).delta > limits.delta:
             left = float(max(limits.delta - least, Fraction(0)))
             text += (
                 f" Its solver has a δ of its own, for which {left:.3g} is left: use a smaller "
                 "delta, or a solver that composes in Gaussian DP or zCDP."
             )
-        most = self._largest(budget, loss.measure, group)
+        most = self._largest(budget, cost.measure, group)
         if most > 0:
             text += f" The largest ε that still fits, at the same δ, is {most:g}."
         else:
@@ -397,7 +404,7 @@ class Dataset:
             content: dict[str, Any] = {}
             state = transaction.state(self.name)
             if kind == "return":
-                charged = Loss(**body["charged"])
+                charged = PrivacyCost(**body["charged"])
                 content["totals"] = {
                     block: self._totals(transaction, state, block).plus(charged, -1).to_dict()
                     for block in body["blocks"]
@@ -416,7 +423,7 @@ class Dataset:
         except LedgerError as error:
             warnings.warn(f"The file was written, but not noted: {error}", stacklevel=3)
 
-    def _totals(self, transaction: Transaction, state: State, block: str) -> Totals:
+    def _totals(self, transaction: Transaction, state: State, block: str) -> CostTotals:
         """Read the totals of a block from its latest event, which the chain protects."""
         if (self.name, block) not in state:
             raise LedgerError(f"{self.name!r} has no block {block!r}.")
@@ -425,7 +432,7 @@ class Dataset:
             raise LedgerError(
                 f"The state of {self.name!r} was altered: run `discreet ledger verify`."
             )
-        return Totals.from_dict(body["totals"][block])
+        return CostTotals.from_dict(body["totals"][block])
 
     # ---- history and display
 
@@ -452,7 +459,8 @@ class Dataset:
 
     def summary(self) -> dict[str, Any]:
         """Return limit, spending and what is left as plain data."""
-        limit, settings = self.limit, self.settings
+        limit = self.limit
+        settings = self.settings
         known: dict[str, Any] = {
             "dataset": self.name,
             "unit": self.unit,
@@ -494,6 +502,6 @@ def check_dataset(value: object) -> None:
         )
 
 
-def settings_of(transaction: Transaction, created: int) -> Settings:
+def settings_of(transaction: Transaction, created: int) -> DatasetSettings:
     """Read the settings of a data set from the event that created it."""
-    return Settings.from_dict(transaction.event(created).body["settings"])
+    return DatasetSettings.from_dict(transaction.event(created).body["settings"])

@@ -35,7 +35,8 @@ def records(bodies: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _record(body: dict[str, Any]) -> dict[str, Any]:
-    details, charged = dict(body["details"]), body["charged"]
+    details = dict(body["details"])
+    charged = body["charged"]
     found = {name: body[name] for name in COLUMNS if name in body}
     found |= {
         "entry": body["seq"],
@@ -74,7 +75,8 @@ def finite(value: float) -> float | None:
 
 def html(known: dict[str, Any]) -> str:
     """Write a summary as HTML, with a bar of what is spent."""
-    limit, bar = known["limit"], ""
+    limit = known["limit"]
+    bar = ""
     if limit is not None:
         spent = math.inf if known["spent"] is None else known["spent"]
         share = 100 * min(1.0, spent / limit["epsilon"])

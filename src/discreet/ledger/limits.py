@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from discreet.accounting.budget import Budget, Measure, Relation
 from discreet.errors import PrivacyError
-from discreet.ledger.losses import Loss, Totals, round_down
+from discreet.ledger.costs import CostTotals, PrivacyCost, round_down
 from discreet.validate import number
 
 MIXED_SHARES = (Fraction(1, 8), Fraction(1, 4), Fraction(1, 2))
@@ -38,7 +38,7 @@ class Mixed:
     delta: Fraction
     squared_mu: Fraction
 
-    def holds(self, totals: Totals) -> bool:
+    def holds(self, totals: CostTotals) -> bool:
         """Return True if the filter admits all entries of these totals, their δ apart."""
         added = totals.pure + totals.approximate
         return not totals.zcdp and added <= self.epsilon and totals.gdp <= self.squared_mu
@@ -111,23 +111,25 @@ class Limits:
         mixed = (each.delta for each in self.mixed)
         return (self.gaussian_delta, self.zcdp_delta, self.delta, *mixed)
 
-    def admits(self, before: Totals, loss: Loss) -> bool:
+    def admits(self, before: CostTotals, cost: PrivacyCost) -> bool:
         """Return True if an entry may follow those before."""
-        return self.holds(before.plus(loss)) or (before.entries == 0 and self._whole(loss))
+        return self.holds(before.plus(cost)) or (before.entries == 0 and self._whole(cost))
 
-    def admitted(self, before: Iterable[Totals], forms: Iterable[Loss]) -> Loss | None:
+    def admitted(
+        self, before: Iterable[CostTotals], forms: Iterable[PrivacyCost]
+    ) -> PrivacyCost | None:
         """Return the first way to count an entry that may follow all of these totals, or None."""
         every = tuple(before)
         return next((f for f in forms if all(self.admits(totals, f) for totals in every)), None)
 
-    def _whole(self, loss: Loss) -> bool:
+    def _whole(self, cost: PrivacyCost) -> bool:
         """Return True if one release alone keeps the limit."""
-        if loss.measure == "approximate":
-            return loss.total <= self.budget.epsilon and loss.delta <= self.budget.delta
+        if cost.measure == "approximate":
+            return cost.total <= self.budget.epsilon and cost.delta <= self.budget.delta
         most = {"gdp": self.whole_squared_mu, "zcdp": self.whole_rho}
-        return loss.delta == 0 and loss.total <= most.get(loss.measure, self.budget.epsilon)
+        return cost.delta == 0 and cost.total <= most.get(cost.measure, self.budget.epsilon)
 
-    def holds(self, totals: Totals) -> bool:
+    def holds(self, totals: CostTotals) -> bool:
         """Return True if one of the filters admits all entries of these totals."""
         if totals.delta > self.delta:
             return False
@@ -138,7 +140,7 @@ class Limits:
         mixed = any(each.holds(totals) for each in self.mixed)
         return summed or gaussian or mixed or totals.rho <= self.rho
 
-    def spent(self, totals: Totals) -> float:
+    def spent(self, totals: CostTotals) -> float:
         """Return the ε of these totals at the limit's δ; at most its ε while the limit is kept."""
         least = totals.at(self.budget.delta)
         return min(least, self.budget.epsilon) if self.holds(totals) else least
@@ -176,9 +178,11 @@ def largest(fits: Callable[[Budget], bool], budget: Budget) -> float:
     def at(epsilon: float) -> bool:
         return epsilon > 0 and fits(replace(budget, epsilon=epsilon))
 
-    low, high = 0.0, budget.epsilon
+    low = 0.0
+    high = budget.epsilon
     while at(high) and high < 1e6:
-        low, high = high, 2 * high
+        low = high
+        high = 2 * high
     for _ in range(40):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if at(middle) else (low, middle)
@@ -190,7 +194,7 @@ def largest(fits: Callable[[Budget], bool], budget: Budget) -> float:
 
 
 @dataclass(frozen=True)
-class Settings:
+class DatasetSettings:
     """Settings that a data set was created with; they never change.
 
     ``unit`` is what neighbouring data sets differ in under ``relation``. ``rows_per_unit`` bounds
@@ -211,7 +215,7 @@ class Settings:
         return own | {"limit": limit, "relation": str(self.relation)}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Settings:
+    def from_dict(cls, data: dict[str, Any]) -> DatasetSettings:
         """Read what `to_dict` wrote."""
         limits = None if data["limit"] is None else Limits.from_dict(data["limit"])
         own = (data[name] for name in ("unit", "rows_per_unit", "divided"))

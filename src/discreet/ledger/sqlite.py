@@ -45,14 +45,14 @@ _PROBLEMS = {
 }
 
 
-_ROOM = 2**20  # bytes: with less left, a failure to write is one of a full disk
+_SMALLEST_SPACE = 2**20  # bytes: with less left, a failure to write is one of a full disk
 
 
 def _translated(name: str, error: sqlite3.Error, folder: Path | None = None) -> LedgerError:
     extended = getattr(error, "sqlite_errorcode", 0)
     code = extended & 0xFF
     if code == sqlite3.SQLITE_IOERR and folder is not None:
-        full = shutil.disk_usage(folder).free < _ROOM
+        full = shutil.disk_usage(folder).free < _SMALLEST_SPACE
         if full or extended == sqlite3.SQLITE_IOERR_SHMSIZE:  # no room for the index of the log
             code = sqlite3.SQLITE_FULL
     if code == sqlite3.SQLITE_ERROR and "no such table" in str(error):
@@ -269,7 +269,8 @@ def check_one_name(name: str, path: Path) -> None:
 
 def _same_file(path: Path) -> list[str]:
     """Return the other names of a file in its folder."""
-    found, real = path.stat(), Path(os.path.realpath(path))
+    found = path.stat()
+    real = Path(os.path.realpath(path))
     inside: list[str] = []
     with suppress(OSError), os.scandir(real.parent) as entries:  # a folder that may not be listed
         inside += [entry.name for entry in entries if entry.inode() == found.st_ino]
@@ -293,11 +294,13 @@ def mounts() -> list[tuple[str, str]]:
 def file_system(folder: str) -> str:
     """Return the type of the file system that holds a folder; empty if the system does not say."""
     folder = os.path.realpath(folder)
-    best, kind = -1, ""
+    best = -1
+    kind = ""
     for point, type_ in mounts():
         inside = folder == point or folder.startswith(point.rstrip("/") + "/")
         if inside and len(point) >= best:
-            best, kind = len(point), type_
+            best = len(point)
+            kind = type_
     return kind
 
 

@@ -35,7 +35,7 @@ SCHEMA = (
 """The events, and for each data set and block the numbers of its first and its latest event."""
 
 State = dict[tuple[str, str], tuple[int, int]]  # the same, by data set and block
-_PAGE = 1000
+_PAGE = 1000  # events that are read at a time
 
 
 class Transaction:

@@ -1,7 +1,7 @@
 """Losses, penalties, and the problem with the constants that proofs use.
 
 ``LOSSES`` has the library's own losses of one margin by name. Their compiled forms are in
-``discreet.objectives.kernels``, which loads numba: import it when a loop is about to run.
+``discreet.objectives.formulas``, which loads numba: import it when a loop is about to run.
 """
 
 from discreet.objectives.families import Gamma, Pinball, Poisson, SmoothPinball

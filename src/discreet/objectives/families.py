@@ -45,11 +45,13 @@ def _excess(quantile: float) -> float:
 
     The scale of residuals is their median size, over that of normal ones around their mean.
     """
-    at, low, high = _NORMAL.inv_cdf(quantile), 0.0, 10.0
+    at = _NORMAL.inv_cdf(quantile)
+    low = 0.0
+    high = 10.0
     for _ in range(60):
         middle = 0.5 * (low + high)
-        few = _NORMAL.cdf(at + middle) - _NORMAL.cdf(at - middle) < 0.5
-        low, high = (middle, high) if few else (low, middle)
+        narrow = _NORMAL.cdf(at + middle) - _NORMAL.cdf(at - middle) < 0.5
+        low, high = (middle, high) if narrow else (low, middle)
     window = WINDOW * low / _NORMAL.inv_cdf(0.75)
     share = _NORMAL.cdf(at + window) - _NORMAL.cdf(at - window)
     return share / (2.0 * window * _NORMAL.pdf(at))
@@ -105,7 +107,8 @@ class Poisson(Loss):
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         m, y = arrays(margin, target)
-        y, top = np.clip(y, 0.0, self.limit), math.log(self.limit)
+        y = np.clip(y, 0.0, self.limit)
+        top = math.log(self.limit)
         near = np.minimum(m, top)
         own = y * np.log(np.where(y > 0.0, y, 1.0))
         with np.errstate(over="ignore"):
@@ -232,7 +235,8 @@ class Pinball(Loss):
 
     def local(self, mean: float, deviation: float) -> Local:
         """Take targets to be normal: φ'' is their mean density near the quantile."""
-        at, reach = _NORMAL.inv_cdf(self.quantile), SMOOTHING / deviation
+        at = _NORMAL.inv_cdf(self.quantile)
+        reach = SMOOTHING / deviation
         density = (_NORMAL.cdf(at + reach) - _NORMAL.cdf(at - reach)) / (2.0 * SMOOTHING)
         slope = math.sqrt(self.quantile * (1.0 - self.quantile))
         return Local(mean + at * deviation, 1.0, slope, density)

@@ -20,7 +20,7 @@ Losses of counts, positive amounts and quantiles are in ``families.py``.
 
 All methods work elementwise on arrays, are accurate for margins of any size and never warn; a
 value too large for a float is ``inf``. Kernels compute the same formulas row by row; their compiled
-forms are in ``kernels.py``, and tests compare the two.
+forms are in ``formulas.py``, and tests compare the two.
 """
 
 # ruff: noqa: D102  the methods are documented in Loss
@@ -49,8 +49,9 @@ class Local(NamedTuple):
     """Shape of a loss around the best constant, for targets of a known mean and deviation.
 
     ``margin`` is that constant, ``scale`` the change of the margin per unit of the target,
-    ``slope`` the usual size of φ' and ``curvature`` the usual φ''. ``convexity`` is what a constant
-    loses for each unit of the variance of margins: 1/2 where targets are exponentials of them.
+    ``slope`` the typical size of φ' and ``curvature`` the typical φ''. ``convexity`` is what a
+    constant loses for each unit of the variance of margins: 1/2 where targets are exponentials of
+    them.
     """
 
     margin: float
@@ -472,7 +473,7 @@ class Softmax(Loss):
 
     @property
     def hessian_rank(self) -> int:
-        """K − 1: moving all margins alike changes nothing."""
+        """K − 1: adding one number to all margins changes nothing."""
         return self.n_classes - 1
 
     @property
@@ -507,7 +508,8 @@ class Softmax(Loss):
 
     def _split(self, margin: ArrayLike, target: ArrayLike) -> tuple[FloatArray, NDArray[np.intp]]:
         """Return the margins and each row's class, with an axis of length 1 at its end."""
-        m, name = np.asarray(margin, dtype=np.float64), type(self).__name__
+        m = np.asarray(margin, dtype=np.float64)
+        name = type(self).__name__
         if m.ndim < 1 or m.shape[-1] != self.n_classes:
             raise ValueError(
                 f"{name}: margins must have {self.n_classes} entries in the last axis."
@@ -553,7 +555,8 @@ class MulticlassHinge(Softmax):
     def _lead(self, margin: ArrayLike, target: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return the lead, and its gradient in the margins: e_y − e_j, j the largest other."""
         m, index = self._split(margin, target)
-        others, between = m.copy(), np.zeros_like(m)
+        others = m.copy()
+        between = np.zeros_like(m)
         np.put_along_axis(others, index, -np.inf, axis=-1)
         rival = others.argmax(axis=-1)[..., None]
         np.put_along_axis(between, index, 1.0, axis=-1)

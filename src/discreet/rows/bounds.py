@@ -5,7 +5,7 @@ for the table at hand and for every neighbouring one: ``size`` is the public bou
 weight of the rows, the number of rows if they have no weights, and bounds are taken at one more.
 ``block_rows`` are those whose numbers are summed before blocks are added up, ``clip`` bounds the
 norm of a row's part. ``REACH``, where exponentials are cut off, is with them in
-``discreet.objectives.kernels``.
+``discreet.objectives.formulas``.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from discreet.objectives.compile import inlined, kernel, subroutine
-from discreet.objectives.kernels import (
+from discreet.objectives.formulas import (
     REACH,
     exp,
     form_of,

@@ -33,7 +33,7 @@ from discreet.rows.sparse import SparseTable
 from discreet.rows.table import KERNELS, LOSS_KERNELS
 from discreet.validate import FloatArray, number, vector
 
-FORMULAS = KernelModule("discreet.objectives.kernels")
+FORMULAS = KernelModule("discreet.objectives.formulas")
 
 CLIP: Any = {"least": CLIP_RANGE[0], "most": CLIP_RANGE[1], "remedy": "A usual choice is 3."}
 """Check of a clip."""

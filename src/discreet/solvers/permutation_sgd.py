@@ -19,7 +19,7 @@ import numpy as np
 
 from discreet.core import Budget, Curator, Relation
 from discreet.exact import PermutationPasses, smoothness_of
-from discreet.exact.descents import MOST_UPDATES
+from discreet.exact.output_perturbation import MOST_UPDATES
 from discreet.objectives import Problem
 from discreet.solvers import base
 from discreet.solvers.outpert import DescentPlan, DescentSolver

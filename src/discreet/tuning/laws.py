@@ -25,7 +25,8 @@ from discreet.core.bits import Bits
 from discreet.core.quantiles import precise_context
 from discreet.errors import PrivacyError
 
-_FEWEST, _MOST = 1.05, 1000.0  # range of the expected number of runs
+_FEWEST = 1.05  # least expected number of runs: fewer are no selection
+_MOST = 1000.0  # largest expected number of runs
 _MOST_BITS = 1024  # of a draw: they do not decide with a probability below 2^-900
 _UP = 1 + 2.0**-40  # far above the rounding of a few dozen operations on doubles
 
@@ -75,7 +76,8 @@ class NegativeBinomial:
         """Draw K exactly."""
 
         def first(context: Any) -> Any:
-            gamma, shape = context.mpf(self.gamma), context.mpf(self.shape)
+            gamma = context.mpf(self.gamma)
+            shape = context.mpf(self.shape)
             if self.shape == 0:
                 return (1 - gamma) / -context.log(gamma)
             return (1 - gamma) * shape / context.expm1(-shape * context.log(gamma))
@@ -139,7 +141,7 @@ LAWS: dict[str, Callable[[float], Law]] = {  # by name, each constructed from it
 
 def law_of(name: str, mean: float) -> Law:
     """Return the distribution of this name and mean."""
-    remedy = "About the number of settings is usual; a single run needs no tuning."
+    remedy = "About the number of settings is typical; a single run needs no tuning."
     mean = validate.number("expected_runs", mean, least=_FEWEST, most=_MOST, remedy=remedy)
     return LAWS[validate.choice("law", name, LAWS)](mean)
 
@@ -177,12 +179,17 @@ def _draw(first: Callable[[Any], Any], ratio: Callable[[Any, int], Any], bits: B
         numerator = (numerator << 64) | int(bits.words(1)[0])
         length += 64
         context = precise_context(length + 64)
-        low, high = context.ldexp(numerator, -length), context.ldexp(numerator + 1, -length)
+        low = context.ldexp(numerator, -length)
+        high = context.ldexp(numerator + 1, -length)
         # after k < 2^30 steps rounding is below 2^(40 − length − 64)
         error = context.ldexp(1, -(length + 20))
-        k, below, term = 1, context.mpf(0), first(context)
+        k = 1
+        below = context.mpf(0)
+        term = first(context)
         while high > below + term - error and term > error:
-            below, term, k = below + term, term * ratio(context, k), k + 1
+            below = below + term
+            term = term * ratio(context, k)
+            k = k + 1
         if high <= below + term - error and (k == 1 or low >= below + error):
             return k
     raise PrivacyError("the probabilities of the number of runs do not add up to 1.")

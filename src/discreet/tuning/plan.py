@@ -1,4 +1,4 @@
-"""Plan of a budget before anything is read: its accuracy and intervals on generated rows.
+"""Forecast of accuracy and intervals for a planned budget, on generated rows.
 
 Rows of the planned size are generated, with correlated normal columns, and fitted with the planned
 budget by the library itself. No row of anybody is involved, so nothing is spent.
@@ -51,8 +51,8 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A plan over several ε; print it, or draw it with `plot`."""
+class Forecast:
+    """Forecasts for several ε: print them, or draw them with `plot`."""
 
     rows: int
     columns: int
@@ -87,7 +87,7 @@ class Plan:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain data; numbers that do not exist are None."""
+        """Return the forecast as plain data; numbers that do not exist are None."""
         plain = asdict(self)
         plain["planned"] = [
             {name: value if np.isfinite(value) else None for name, value in asdict(each).items()}
@@ -137,7 +137,7 @@ def plan(
     relation: str = "add_remove",
     task: str = "classification",
     repeats: int = 3,
-) -> Plan:
+) -> Forecast:
     """Simulate what a budget buys at a planned size, for several ε.
 
     Parameters
@@ -157,7 +157,7 @@ def plan(
 
     Returns
     -------
-    Plan
+    Forecast
         Nothing about any person is in it.
     """
     rows = integer("rows", rows, least=10, most=10**12)
@@ -173,7 +173,7 @@ def plan(
         known = np.isfinite(fits).any(axis=0)  # a mean of nothing would warn
         means = np.where(known, np.nanmean(np.where(known, fits, 0.0), axis=0), np.nan)
         simulated.append(Planned(budget.epsilon, budget.to_gdp().mu, *means.tolist()))
-    return Plan(rows, columns, task, delta, relation, tuple(simulated))
+    return Forecast(rows, columns, task, delta, relation, tuple(simulated))
 
 
 def _simulated(n: int, d: int, budget: Budget, task: str, seed: int) -> tuple[float, ...]:
@@ -191,27 +191,31 @@ def _simulated(n: int, d: int, budget: Budget, task: str, seed: int) -> tuple[fl
     if task == "classification":
         p = expit(predictor)
         y: FloatArray = (rng.random(n + new) < p).astype(float)
-        best, information = float(np.mean((p[n:] > 0.5) == y[n:])), p[:n] * (1 - p[:n])
+        best = float(np.mean((p[n:] > 0.5) == y[n:]))
+        information = p[:n] * (1 - p[:n])
         kind: Any = LogisticRegression
         settings["classes"] = [0.0, 1.0]
     else:
         y = predictor + SIGNAL * rng.standard_normal(n + new)
         best = 1 - float(np.var(y[n:] - predictor[n:]) / np.var(y[n:]))
-        information, kind = np.full(n, SIGNAL**-2), LinearRegression
+        information = np.full(n, SIGNAL**-2)
+        kind = LinearRegression
         settings["target_bounds"] = (-6 * SIGNAL, 6 * SIGNAL)
     hessian = (V * information[:, None]).T @ V
     plain = 2 * 1.96 * np.sqrt(np.diag(np.linalg.pinv(hessian))[:-1]).mean()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # generated rows are nobody's
-        usual = kind(budget.epsilon, budget.delta, **settings).fit(X[:n], y[:n])
+        fitted = kind(budget.epsilon, budget.delta, **settings).fit(X[:n], y[:n])
         stated = kind(budget.epsilon, budget.delta, inference=True, **settings).fit(X[:n], y[:n])
     width = noise = np.nan
     refused = 1.0
     if stated.covariances_:
         parts = stated.covariances_[0].parts()
-        errors, shares = parts.errors[:d], (parts.noise / parts.variance)[:d]
+        errors = parts.errors[:d]
+        shares = (parts.noise / parts.variance)[:d]
         given = np.isfinite(errors)
         refused = float(1 - given.mean())
         if given.any():
-            width, noise = 2 * 1.96 * float(errors[given].mean()), float(shares[given].mean())
-    return float(usual.score(X[n:], y[n:])), best, width, float(plain), noise, refused
+            width = 2 * 1.96 * float(errors[given].mean())
+            noise = float(shares[given].mean())
+    return float(fitted.score(X[n:], y[n:])), best, width, float(plain), noise, refused

@@ -18,21 +18,21 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
-from sklearn.utils import check_array, check_random_state, column_or_1d
+from sklearn.utils import check_array, column_or_1d
 
 from discreet.accounting import conversions
-from discreet.core import Account, Budget, Gaussian, Guarantee, Relation
-from discreet.core.bits import Bits, SeededBits, SystemBits, uniform_index
-from discreet.core.noise import Noise
+from discreet.core import Budget, Gaussian, Guarantee, Relation
+from discreet.core.bits import Bits, uniform_index
+from discreet.core.score_questions import CorrectCount
+from discreet.core.session import Session, Stream, bits_of
 from discreet.errors import NotSupported, PrivacyError, PrivacyLeakWarning
 from discreet.estimators.engine import FITS
-from discreet.estimators.scoring import score_classifier
+from discreet.estimators.scoring import classified_rows
 from discreet.guarantee_file import Use
 from discreet.ledger import Dataset, check_dataset
 from discreet.log import note, unlogged
-from discreet.rows import Units
+from discreet.rows import Unit, Units
 from discreet.solvers import GD, Solver, resolve
 from discreet.tuning.laws import BestOfMany, Law, largest_rho, law_of, recomputed_epsilon
 
@@ -40,7 +40,8 @@ Setting = dict[str, Any]
 _Messages = list[tuple[str, type[Warning]]]
 
 SCORE_NOISE = 0.002  # target standard deviation of a score, as a share of the number of rows
-LEAST_SHARE, MOST_SHARE = 0.02, 0.25  # of a run's budget, for its score
+LEAST_SHARE = 0.02  # of a run's budget, for its score
+MOST_SHARE = 0.25  # the same: most of the budget is for the fit
 MOST_RUNS = 5.0  # expected by default: beyond it the Poisson law gets expensive
 _SLACK = 2.0**-30  # a fit gets this share less than planned, so that no rounding exceeds the plan
 
@@ -90,8 +91,8 @@ def check_tunable(solver: Solver) -> None:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Division of a budget among the runs of a tuning; it depends on public numbers only.
+class RunBudget:
+    """Budget of each run of a tuning, for its fit and its score, by public numbers only.
 
     ``rho`` is the zCDP cost of one run, ``rho_fit`` that of its fit. ``score`` releases the number
     of correct predictions, of sensitivity 1, with the rest.
@@ -104,8 +105,11 @@ class Plan:
     score: Gaussian
 
     @classmethod
-    def of(cls, budget: Budget, law: Law, n_rows: int) -> Plan:
-        """Return the plan for a table of this size; `SCORE_NOISE` decides on the score's share."""
+    def of(cls, budget: Budget, law: Law, n_rows: int) -> RunBudget:
+        """Return the budget of a run on a table of this size.
+
+        `SCORE_NOISE` decides on the share of the score.
+        """
         if budget.pure:
             raise NotSupported(
                 "tuning needs delta > 0; got delta=0. Give a delta well below 1/n, such as 1e-6."
@@ -116,12 +120,27 @@ class Plan:
         score = Gaussian.from_rho(share * rho * (1 - _SLACK))
         return cls(budget, law, rho, (1 - share) * rho, score)
 
+    @property
+    def score_budget(self) -> Budget:
+        """Budget of the curator that a score is asked of: the ρ of a run without that of its fit.
+
+        It is slightly less, so that no rounding exceeds the plan. The published conversion is used,
+        both ways, as its inverse is accurate for every ρ.
+        """
+        rho = (self.rho - self.rho_fit) * (1 - _SLACK / 2)
+        epsilon = conversions.epsilon_from_rho(rho, self.budget.delta, "published")
+        return replace(self.budget, epsilon=epsilon)
+
     def __post_init__(self) -> None:
-        """Check that the plan keeps its budget."""
+        """Check that all runs together keep the budget."""
         epsilon = self.law.epsilon(self.rho, self.budget.delta)
-        if not (epsilon <= self.budget.epsilon and self.rho_fit + self.score.loss.rho <= self.rho):
+        shared = self.rho_fit + self.score.loss.rho <= self.rho
+        if shared:  # so does the filter of the score
+            total = float(self.score_budget.total("zcdp", "published"))
+            shared = self.score.loss.rho <= total <= self.rho - self.rho_fit
+        if not (epsilon <= self.budget.epsilon and shared):
             raise PrivacyError(
-                f"a plan of ρ = {self.rho:g} per run costs ε = {epsilon:g}; the budget is "
+                f"runs of ρ = {self.rho:g} each cost ε = {epsilon:g}; the budget is "
                 f"{self.budget.epsilon:g}, and fit and score must share ρ."
             )
 
@@ -130,7 +149,8 @@ class Plan:
 
         A solver of several measures gets the one in Gaussian DP, which is the smallest.
         """
-        rho, delta = self.rho_fit * (1 - _SLACK), self.budget.delta
+        rho = self.rho_fit * (1 - _SLACK)
+        delta = self.budget.delta
         if set(measures) == {"zcdp"}:
             epsilon = conversions.epsilon_from_rho(rho, delta)
         else:
@@ -246,28 +266,33 @@ def tune(
     mean = min(float(len(settings)), MOST_RUNS) if expected_runs is None else expected_runs
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False)
     y = column_or_1d(y, warn=True)
-    size, unit = X.shape[0], "row"
+    size = X.shape[0]
+    unit: Unit = "row"
     if groups is not None:
-        size, unit = Units.of(groups, size).count, "person"
-    plan = Plan.of(budget, law_of(law, mean), size)
-    candidates = [_candidate(estimator, setting, plan) for setting in settings]
+        size = Units.of(groups, size).count
+        unit = "person"
+    run = RunBudget.of(budget, law_of(law, mean), size)
+    candidates = [_candidate(estimator, setting, run) for setting in settings]
     bits = _bits(random_state)
     check_dataset(ledger)
     payer = None if ledger is None else ledger.noting(solver="tuning")
-    account = Account(budget, payer, unit)
-    account.open("approximate")  # charged for all runs together
+    session = Session(budget, unit, ledger=payer, bits=bits)
+    session.account.open("approximate")  # charged for all runs together
     note("Tuning: ε = %g, δ = %g, %s.", budget.epsilon, budget.delta, budget.relation)
     best: tuple[float, Any, Setting, _Messages] | None = None
     earlier_fits = next(FITS)  # one number for all runs
-    runs = plan.law.draw(bits)
+    runs = run.law.draw(bits)
     for stream in bits.spawn(runs):
         drawn = int(uniform_index(1, len(settings), stream)[0])
         model = clone(candidates[drawn])
         model.counted_before = earlier_fits
         guarantee, messages = _fit(model, X, y, groups, stream)
         del model.counted_before
-        plan.check(guarantee)
-        score = _noisy_score(plan.score, _count_correct(model, X, y, groups), stream)
+        run.check(guarantee)
+        scoring = Session(run.score_budget, unit, bits=stream)
+        curator = scoring.curator(classified_rows(model, X, y, groups), Stream(stream))
+        curator.open("zcdp", "published")
+        score = float(curator.ask(CorrectCount(), run.score).values[0])
         if best is None or score > best[0]:
             best = score, model, settings[drawn], messages
     assert best is not None  # there is at least one run
@@ -275,8 +300,8 @@ def tune(
     for text, category in messages:
         warnings.warn(text, category, stacklevel=2)
     # The winner's own guarantee is for one run, and would reveal which run it was.
-    model.guarantee_ = _guarantee(plan, model.guarantee_, len(settings), bits.secure)
-    account.confirm()
+    model.guarantee_ = _guarantee(run, model.guarantee_, len(settings), bits.secure)
+    session.account.confirm()
     return Tuned(model, dict(setting), model.guarantee_, None if bits.secure else runs)
 
 
@@ -301,7 +326,7 @@ def _settings(estimator: Any, grid: Sequence[Mapping[str, Any]] | None) -> list[
     return settings
 
 
-def _candidate(estimator: Any, setting: Setting, plan: Plan) -> Any:
+def _candidate(estimator: Any, setting: Setting, run: RunBudget) -> Any:
     """Return an unfitted estimator with the budget of one fit; refuse what has no proof."""
     model = clone(estimator).set_params(**setting)
     if model.ledger is not None or model.progress is not None or model.verbose:
@@ -311,7 +336,7 @@ def _candidate(estimator: Any, setting: Setting, plan: Plan) -> Any:
         )
     if model.random_state is not None:
         raise PrivacyError("estimators to be tuned must have random_state=None; give it to tune.")
-    # for classifiers, the rule of "auto" chooses GD or ShrunkGD, which compose alike
+    # for classifiers, the rule of "auto" chooses GD or ShrunkGD, which compose in the same measure
     solver = GD() if model.solver == "auto" else resolve(model.solver)
     check_tunable(solver)
     prepared = model.preparation or (model.numeric is not None and model.features != "linear")
@@ -320,21 +345,21 @@ def _candidate(estimator: Any, setting: Setting, plan: Plan) -> Any:
             f"solver={solver.name!r} cannot be tuned with a preparation: their cost in zCDP is not "
             "known before the fit. Pass preparation=None, or use 'gd' or 'agd'."
         )
-    model.set_params(epsilon=plan.fit_budget(solver.composes).epsilon)
+    model.set_params(epsilon=run.fit_budget(solver.composes).epsilon)
     model.check_settings()
     return model
 
 
 def _bits(random_state: Any) -> Bits:
     if random_state is None:
-        return SystemBits()
+        return bits_of(None)
     warnings.warn(
         "random_state fixes the noise, so this tuning protects nobody: test mode, not private. "
         "Leave random_state=None for real data.",
         PrivacyLeakWarning,
         stacklevel=3,
     )
-    return SeededBits(int(check_random_state(random_state).randint(0, 2**31 - 1)))
+    return bits_of(random_state)
 
 
 def _fit(model: Any, X: Any, y: Any, groups: Any, bits: Bits) -> tuple[Guarantee, _Messages]:
@@ -355,39 +380,22 @@ def _fit(model: Any, X: Any, y: Any, groups: Any, bits: Bits) -> tuple[Guarantee
     return guarantee, list(messages)
 
 
-def _count_correct(model: Any, X: Any, y: NDArray[Any], groups: Any = None) -> float:
-    """Count the rows that a model predicts correctly: a private number of sensitivity 1.
-
-    Each prediction depends on its row and the model alone, bit for bit (docs/proofs/scoring.md).
-    With groups, rows count by their weights, and a person by at most 1.
-    """
-    return float(np.trace(score_classifier(model, X, y, groups=groups).counts))
-
-
-def _noisy_score(mechanism: Gaussian, correct: float, bits: Bits) -> float:
-    """Release the number of correct predictions, which one unit changes by at most 1."""
-    noisy, _ = mechanism.release(
-        np.array([float(correct)]), sensitivity=1.0, magnitude=2.0**40, noise=Noise(bits)
-    )
-    return float(noisy[0])
-
-
-def _guarantee(plan: Plan, fit: Guarantee, settings: int, secure: bool) -> TunedGuarantee:
-    mechanism = BestOfMany(plan.rho, plan.law.mean, plan.law.shape)
-    share = plan.rho_fit / plan.rho
+def _guarantee(run: RunBudget, fit: Guarantee, settings: int, secure: bool) -> TunedGuarantee:
+    mechanism = BestOfMany(run.rho, run.law.mean, run.law.shape)
+    share = run.rho_fit / run.rho
     return TunedGuarantee(
-        epsilon=plan.budget.epsilon,
-        delta=plan.budget.delta,
-        relation=plan.budget.relation,
+        epsilon=run.budget.epsilon,
+        delta=run.budget.delta,
+        relation=run.budget.relation,
         measure="approximate",
         rho=None,
         mu=None,
         conditions=(
-            f"the best of a secret, random number of runs ({plan.law!r}, {plan.law.mean:.4g} on "
-            f"average) was released and nothing about the others; each run is {plan.rho:.6g}-zCDP "
+            f"the best of a secret, random number of runs ({run.law!r}, {run.law.mean:.4g} on "
+            f"average) was released and nothing about the others; each run is {run.rho:.6g}-zCDP "
             "with its score",
             "a score is the number of correct predictions, with Gaussian noise of standard "
-            f"deviation {plan.score.noise_multiplier:.6g}; one {fit.unit} changes it by at most 1",
+            f"deviation {run.score.noise_multiplier:.6g}; one {fit.unit} changes it by at most 1",
             *fit.conditions,
         ),
         public=(*fit.public, f"the grid of {settings} settings"),

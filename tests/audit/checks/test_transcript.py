@@ -18,8 +18,10 @@ from discreet.core import (
 from discreet.core import questions as q
 from discreet.core.cell_questions import CellBounds, CellQuestion, KindVote, TextCounts
 from discreet.core.histogram import LimitedHistogram, StabilityHistogram
+from discreet.core.score_questions import CellCounts, CorrectCount, ErrorSums, TotalQuestion
 from discreet.objectives import Huber
 from discreet.rows import as_rows
+from discreet.rows.scored import scored_rows
 from discreet.tables.cell_rows import CellRows
 from discreet.tables.schema import Schema
 from discreet.tables.source import source
@@ -143,6 +145,9 @@ ASKED = [
     (q.CandidateLosses(Huber(1.0), np.zeros((2, 2)), ZEROS, 1.0, ZEROS), CHOICE),
     (q.MedianNorm(), CHOICE),
     (q.MedianSlope(Huber(1.0), ZEROS), CHOICE),
+    (CorrectCount(), SUM),
+    (CellCounts.confusion(2), Laplace(0.1)),
+    (ErrorSums(0.0, 1.0), Laplace(0.1)),
     (q.ColumnBounds(0, coverage=0.9), CHOICE),
 ]
 
@@ -163,10 +168,12 @@ def asking_of_cells():
     return curator
 
 
-def asking():
-    """Return a curator of a few rows with a large budget."""
+def asking(question=None):
+    """Return a curator of a few rows that a question is about, with a large budget."""
     X, y = np.array([[0.5, 0.0], [0.1, 0.7], [-0.3, 0.2]]), np.array([0.0, 1.0, 1.0])
     rows = as_rows(X, y, fit_intercept=False, row_norm=1.0)
+    if isinstance(question, TotalQuestion):
+        rows = scored_rows(X, y, lambda table: table[:, 0])
     curator = Curator(rows, Account(Budget(100.0, 1e-6, "add_remove")), Noise(SeededBits(1)))
     curator.open("gdp")
     return curator
@@ -197,7 +204,7 @@ def test_every_question_is_a_sum_or_a_choice():
 )
 def test_questions_are_recorded_by_their_class(question, mechanism):
     name = type(question).__name__
-    curator = asking_of_cells() if isinstance(question, CellQuestion) else asking()
+    curator = asking_of_cells() if isinstance(question, CellQuestion) else asking(question)
     with watching(Transcript()) as transcript:
         answer = curator.ask(question, mechanism)
     assert transcript.questions == {name}

@@ -27,7 +27,7 @@ from discreet.tables.source import source
 from tests.audit.checks.transcript import describe
 from tests.audit.internals import Noise
 
-__all__ = ["BEYOND", "COPIES", "Ask", "FloatArray", "Harness", "Table"]
+__all__ = ["BEYOND", "COPIES", "UNLIMITED", "Ask", "FloatArray", "Harness", "Table"]
 __all__ += ["against", "changed", "copied", "projection"]
 
 FloatArray = NDArray[np.float64]

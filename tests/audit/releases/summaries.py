@@ -25,10 +25,13 @@ from discreet.core.questions import (
     TargetMoment,
     TargetSum,
 )
+from discreet.core.score_questions import CorrectCount
+from discreet.core.session import Session
 from discreet.estimators import LinearRegression, LinearSVC
 from discreet.objectives import Squared
 from discreet.preparation import Bounds, Centre, FeatureMap, Radius, Scale, Spread, Step, Whiten
 from discreet.rows import EXPONENTS, OCTAVES
+from discreet.rows.scored import scored_rows
 from tests.audit.internals import (
     RowNorms,
     StabilityHistogram,
@@ -43,6 +46,7 @@ from tests.audit.internals import (
 from .harness import (
     BEYOND,
     COPIES,
+    UNLIMITED,
     Ask,
     FloatArray,
     Harness,
@@ -457,6 +461,27 @@ def _scores(harness: Harness) -> Iterator[Attack]:
             scores = (score_regressor(regressor, X, truth, bounds, budget) for _ in range(count))
             return np.array([[s.mean_absolute_error, s.root_mean_squared_error**2] for s in scores])
 
+        def correct(world: int, count: int, relation: Relation = relation) -> FloatArray:
+            """Return numbers of correct predictions: one row is wrong, or is missing."""
+            scores = np.zeros(rows)
+            if relation is Relation.REPLACE_ONE:
+                scores[0] = 1.0 - world
+            elif world == 0:
+                scores = scores[1:]
+            table = scored_rows(scores[:, None], np.zeros(len(scores)), lambda X: X[:, 0])
+            curator = Session(Budget(UNLIMITED, 1e-6, relation), bits=harness.bits).curator(table)
+            curator.open("gdp")
+            gaussian = Gaussian(1 / harness.mu)
+            return np.array([curator.ask(CorrectCount(), gaussian).values for _ in range(count)])
+
+        yield harness.attack(
+            "score: correct predictions",
+            "a row whose prediction is correct, or not",
+            relation,
+            correct,
+            pure=False,
+            number_of_correct_predictions=projection(np.ones(1)),
+        )
         cells = np.array([rows, 0.0, 0.0, rows])
         move = np.array([-1.0, 1.0, 0.0, 0.0])
         if relation is Relation.ADD_REMOVE:

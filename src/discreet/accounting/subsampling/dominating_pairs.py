@@ -29,7 +29,7 @@ LARGEST_SHIFT = 4000.0  # largest order in units of σ, which bounds the number 
 
 
 @dataclass(frozen=True)
-class Pair:
+class DominatingPair:
     """Two mixtures P and Q of N(mean, σ²), each given as (weight, mean), with increasing loss.
 
     ``position`` is the inverse of the loss: where it reaches a value (-inf or inf if it never
@@ -57,7 +57,8 @@ class Pair:
 
     def masses(self, mixture: Mixture, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return masses between consecutive points of x, and bounds on their rounding errors."""
-        masses, errors = np.zeros(x.size - 1), np.zeros(x.size - 1)
+        masses = np.zeros(x.size - 1)
+        errors = np.zeros(x.size - 1)
         for weight, mean in mixture:
             z = (x - mean) / self.sigma
             tails = ndtr(-np.abs(z))
@@ -107,7 +108,8 @@ class Pair:
         if not self.mirrored:
             return loss, weights
         positive = loss > 0
-        loss, weights = loss[positive], weights[positive]
+        loss = loss[positive]
+        weights = weights[positive]
         mirror = weights - loss
         rest = max(1e-300, 1.0 - float(np.exp(weights).sum() + np.exp(mirror).sum()))
         return (
@@ -116,7 +118,9 @@ class Pair:
         )
 
 
-def pairs_of(sigma: float, rate: float, relation: Relation, sampling: Sampling) -> list[Pair]:
+def pairs_of(
+    sigma: float, rate: float, relation: Relation, sampling: Sampling
+) -> list[DominatingPair]:
     """Return the pairs that together dominate one step: every neighbour, both ways round."""
     if sampling == "one_row":
         return [replace(_removed(own_sigma(sigma, sampling), rate), mirrored=True)]
@@ -130,22 +134,22 @@ def own_sigma(sigma: float, sampling: Sampling) -> float:
     return sigma / 2 if sampling == "one_row" else sigma
 
 
-def _removed(sigma: float, rate: float) -> Pair:
+def _removed(sigma: float, rate: float) -> DominatingPair:
     """(1 − q)·N(0, σ²) + q·N(1, σ²) against N(0, σ²): a row that only the first table has."""
 
     def position(loss: FloatArray) -> FloatArray:
         return 0.5 + sigma**2 * _log_ratio(loss, rate)
 
-    return Pair(sigma, ((1 - rate, 0.0), (rate, 1.0)), ((1.0, 0.0),), position)
+    return DominatingPair(sigma, ((1 - rate, 0.0), (rate, 1.0)), ((1.0, 0.0),), position)
 
 
-def _added(sigma: float, rate: float) -> Pair:
+def _added(sigma: float, rate: float) -> DominatingPair:
     """N(0, σ²) against (1 − q)·N(0, σ²) + q·N(−1, σ²): a row that only the second table has."""
 
     def position(loss: FloatArray) -> FloatArray:
         return -0.5 - sigma**2 * _log_ratio(-loss, rate)
 
-    return Pair(sigma, ((1.0, 0.0),), ((1 - rate, 0.0), (rate, -1.0)), position)
+    return DominatingPair(sigma, ((1.0, 0.0),), ((1 - rate, 0.0), (rate, -1.0)), position)
 
 
 def _log_ratio(loss: FloatArray, rate: float) -> FloatArray:
@@ -156,7 +160,7 @@ def _log_ratio(loss: FloatArray, rate: float) -> FloatArray:
     return np.where(loss > LARGE_LOSS, large, plain)
 
 
-def _replaced(sigma: float, rate: float) -> Pair:
+def _replaced(sigma: float, rate: float) -> DominatingPair:
     """(1 − q)·N(0, σ²) + q·N(1, σ²) against (1 − q)·N(0, σ²) + q·N(−1, σ²): a replaced row."""
     # Solves (r + kw)/(r + k/w) = e^l for w = exp(x/σ²), with r = 1 − q, k = q·exp(−1/(2σ²)):
     # ln w = l/2 + arsinh(r/k·sinh(l/2)), and arsinh(t) is ln 2t for large t.
@@ -173,11 +177,12 @@ def _replaced(sigma: float, rate: float) -> Pair:
         found = np.where(large, log_factor + log_sinh + math.log(2), plain)
         return sigma**2 * (0.5 * loss + np.copysign(found, loss))
 
-    first, second = ((1 - rate, 0.0), (rate, 1.0)), ((1 - rate, 0.0), (rate, -1.0))
-    return Pair(sigma, first, second, position)
+    first = ((1 - rate, 0.0), (rate, 1.0))
+    second = ((1 - rate, 0.0), (rate, -1.0))
+    return DominatingPair(sigma, first, second, position)
 
 
-def moments_epsilon(pairs: list[Pair], count: int, delta: float) -> float:
+def moments_epsilon(pairs: list[DominatingPair], count: int, delta: float) -> float:
     """Bound the ε of ``count`` steps at ``delta`` by the best Rényi order, over all pairs.
 
     Each order's divergence is an integral over a line, by the trapezoidal rule; for these
@@ -187,9 +192,10 @@ def moments_epsilon(pairs: list[Pair], count: int, delta: float) -> float:
     return max(_best_order(pair, count, delta) for pair in pairs)
 
 
-def _best_order(pair: Pair, count: int, delta: float) -> float:
+def _best_order(pair: DominatingPair, count: int, delta: float) -> float:
     def bound(theta: float) -> float:
-        order, moment = theta + 1, count * log_moment(pair, theta)
+        order = theta + 1
+        moment = count * log_moment(pair, theta)
         return (moment - math.log(delta) - math.log(order)) / theta + math.log1p(-1 / order)
 
     largest = max(1.0, LARGEST_SHIFT * min(pair.sigma, pair.sigma**2))
@@ -203,13 +209,14 @@ def _best_order(pair: Pair, count: int, delta: float) -> float:
     return max(0.0, best)
 
 
-def log_moment(pair: Pair, theta: float) -> float:
+def log_moment(pair: DominatingPair, theta: float) -> float:
     """Bound ln E_P[exp(θ·loss)] from above."""
     sigma = pair.sigma
     # With means −1, 0 and 1, P^(θ+1)·Q^(−θ) is a mixture, or less than one, of Gaussians whose
     # means lie between −1 − θ and 2θ + 1.
     reach = REACH * sigma
-    low, high = -1 - theta - reach, 2 * theta + 1 + reach
+    low = -1 - theta - reach
+    high = 2 * theta + 1 + reach
     spacing = min(0.25, sigma / 4) * sigma
     x = np.arange(low, high + spacing, spacing)
     loss, weights = pair.sampled_losses(float(x[0]), float(x[-1]), x.size)

@@ -14,7 +14,7 @@ from discreet.objectives import (
     SmoothPinball,
     Softmax,
     Squared,
-    kernels,
+    formulas,
 )
 
 OTHERS = [HuberHinge(0.7), Huber(0.3), Huber(5.0), Poisson(7.5), Gamma(0.5), Pinball(0.9)]
@@ -42,9 +42,9 @@ def spacing(loss, values, targets):
     return np.spacing(terms)
 
 
-def test_codes_are_those_of_the_kernels():
+def test_codes_are_those_of_the_formulas():
     for loss in LOSSES.values():
-        assert loss.code == getattr(kernels, loss.name.upper().replace("-", "_"))
+        assert loss.code == getattr(formulas, loss.name.upper().replace("-", "_"))
     assert sorted(loss.code for loss in LOSSES.values()) == list(range(1, 11))
     assert (HuberHinge(0.3).parameter, Huber(0.7).parameter) == (0.3, 0.7)
     assert (Squared(0.8).parameter, Squared().parameter) == (0.8, np.inf)
@@ -60,9 +60,9 @@ def test_compiled_losses_and_slopes_agree_with_numpy(loss):
     code, parameter = loss.code, loss.parameter
     targets, out = targets_of(loss), np.empty(MARGINS.size)
     for write, wanted in (
-        (lambda: kernels.losses(code, parameter, MARGINS, targets, out), loss.value),
+        (lambda: formulas.losses(code, parameter, MARGINS, targets, out), loss.value),
         (
-            lambda: kernels.slopes(kernels.form_of(code, parameter), MARGINS, targets, out),
+            lambda: formulas.slopes(formulas.form_of(code, parameter), MARGINS, targets, out),
             loss.derivative,
         ),
     ):
@@ -71,7 +71,7 @@ def test_compiled_losses_and_slopes_agree_with_numpy(loss):
         if loss.name in EXACT:
             np.testing.assert_array_equal(out, expected)
         else:
-            inside = np.abs(MARGINS) <= kernels.REACH  # beyond it, kernels stop at exp(-REACH)
+            inside = np.abs(MARGINS) <= formulas.REACH  # beyond it, kernels stop at exp(-REACH)
             miss = np.abs(out - expected) / spacing(loss, expected, targets)
             assert miss[inside].max() <= 8
             assert (miss[~inside & (np.abs(expected) > 1e-130)] <= 50).all()
@@ -81,9 +81,9 @@ def test_what_is_not_a_number_stays_so():
     margins, targets, out = np.array([np.nan, np.inf, -np.inf]), np.ones(3), np.empty(3)
     for loss in EVERY:
         code, parameter = loss.code, loss.parameter
-        kernels.losses(code, parameter, margins, targets, out)
+        formulas.losses(code, parameter, margins, targets, out)
         assert np.isnan(out[0])
-        kernels.slopes(kernels.form_of(code, parameter), margins, targets, out)
+        formulas.slopes(formulas.form_of(code, parameter), margins, targets, out)
         assert np.isnan(out[0])
 
 
@@ -91,12 +91,12 @@ def test_softmax_slopes_agree_with_numpy():
     rng = np.random.default_rng(1)
     margins, targets = 20 * rng.standard_normal((500, 4)), rng.integers(0, 4, 500).astype(float)
     expected, out = Softmax(4).derivative(margins, targets), np.empty((4, 500))
-    kernels.softmax_slopes(np.ascontiguousarray(margins.T), targets, out)
+    formulas.softmax_slopes(np.ascontiguousarray(margins.T), targets, out)
     np.testing.assert_allclose(out.T, expected, rtol=1e-14, atol=1e-15)
 
 
 def test_the_exponential_is_accurate():
     points = np.linspace(-300, 300, 5001)
     found = np.empty(points.size)
-    kernels.exponentials(points, found)
+    formulas.exponentials(points, found)
     np.testing.assert_allclose(found, np.exp(points), rtol=3e-16)

@@ -22,10 +22,10 @@ from discreet.validate import choice, integer, number, positive
 
 
 @dataclass(frozen=True)
-class Loss:
-    """Privacy loss of one release: a measure with its exact total (ε, ρ or μ²), and a δ.
+class PrivacyCost:
+    """Privacy cost of one release: a measure with its exact total (ε, ρ or μ²), and a δ.
 
-    ``Loss(**loss.to_dict())`` is the same again.
+    ``PrivacyCost(**cost.to_dict())`` is the same cost.
     """
 
     measure: Measure
@@ -37,17 +37,17 @@ class Loss:
         object.__setattr__(self, "total", Fraction(self.total))
         object.__setattr__(self, "delta", Fraction(self.delta))
         if not 0 < self.total <= 10**50:
-            raise ValueError(f"a loss must be positive and finite; got {float(self.total)!r}.")
+            raise ValueError(f"a cost must be positive and finite; got {float(self.total)!r}.")
         if not 0 <= self.delta < 1 or (self.delta > 0 and self.measure != "approximate"):
-            raise ValueError(f"a loss in {self.measure!r} cannot have δ = {float(self.delta)!r}.")
+            raise ValueError(f"a cost in {self.measure!r} cannot have δ = {float(self.delta)!r}.")
 
     @classmethod
     def of(cls, budget: Budget, measure: Measure) -> Self:
-        """Return the loss of a release that spends a whole budget in a measure."""
+        """Return the cost of a release that spends a whole budget in a measure."""
         delta = Fraction(budget.delta) if measure == "approximate" else Fraction(0)
         return cls(measure, budget.total(measure), delta)
 
-    def forms(self, budget: Budget, group: int) -> tuple[Loss, ...]:
+    def forms(self, budget: Budget, group: int) -> tuple[PrivacyCost, ...]:
         """Return the ways to enter a release that keeps ``budget``, for ``group`` rows.
 
         Besides its own measure that is (ε, δ), which adds up with others known by (ε, δ) only.
@@ -56,10 +56,10 @@ class Loss:
         if group > 1 or budget.pure or self.measure not in ("gdp", "zcdp"):
             return own
         implied = self.total <= budget.total(self.measure)
-        return (*own, Loss.of(budget, "approximate")) if implied else own
+        return (*own, PrivacyCost.of(budget, "approximate")) if implied else own
 
-    def grouped(self, size: int) -> Loss:
-        """Return the loss for ``size`` differing rows where this one is for one (group privacy).
+    def grouped(self, size: int) -> PrivacyCost:
+        """Return the cost for ``size`` differing rows where this one is for one (group privacy).
 
         μ and ε grow by the factor, ρ and μ² by its square, and δ by 1 + e^ε + … + e^((size−1)ε).
         """
@@ -75,7 +75,7 @@ class Loss:
             delta = delta * Fraction(growth)
             if delta >= 1:
                 raise PrivacyError(f"{size} rows at ε = {epsilon:g} leave no δ below 1.")
-        return Loss(self.measure, self.total * factor, delta)
+        return PrivacyCost(self.measure, self.total * factor, delta)
 
     @property
     def squared_mu(self) -> Fraction | None:
@@ -96,12 +96,12 @@ class Loss:
         return Fraction(conversions.rho_from_pure(conversions.round_up(self.total)))
 
     def to_dict(self) -> dict[str, str]:
-        """Return the loss as texts of exact numbers."""
+        """Return the cost as texts of exact numbers."""
         return {name: str(value) for name, value in asdict(self).items()}
 
 
 @dataclass(frozen=True)
-class Totals:
+class CostTotals:
     """Exact sums over entries, by the measure that each entry is known in.
 
     Attributes
@@ -126,14 +126,14 @@ class Totals:
     gdp: Fraction = Fraction(0)
     zcdp: Fraction = Fraction(0)
 
-    def plus(self, loss: Loss, sign: int = 1) -> Totals:
+    def plus(self, cost: PrivacyCost, sign: int = 1) -> CostTotals:
         """Return the totals with one more entry; with ``sign=-1`` without it."""
-        added = {loss.measure: loss.total, "delta": loss.delta}
-        if loss.measure == "pure":
-            added["pure_squared_mu"] = loss.squared_mu or Fraction(0)
-            added["pure_rho"] = loss.rho
-        elif loss.measure == "approximate":
-            added["approximate_rho"] = loss.rho
+        added = {cost.measure: cost.total, "delta": cost.delta}
+        if cost.measure == "pure":
+            added["pure_squared_mu"] = cost.squared_mu or Fraction(0)
+            added["pure_rho"] = cost.rho
+        elif cost.measure == "approximate":
+            added["approximate_rho"] = cost.rho
         sums = {name: getattr(self, name) + sign * value for name, value in added.items()}
         return replace(self, entries=self.entries + sign, **sums)
 
@@ -207,7 +207,7 @@ def round_down(exact: Fraction) -> Fraction:
     return Fraction(nearest if Fraction(nearest) <= exact else math.nextafter(nearest, 0.0))
 
 
-def loss_of(
+def cost_of(
     *,
     gaussian: float | None = None,
     laplace: float | None = None,
@@ -217,8 +217,8 @@ def loss_of(
     delta: float = 0.0,
     event: Any = None,
     times: int = 1,
-) -> Loss:
-    """Return the loss of ``times`` releases of another tool, by exactly one description.
+) -> PrivacyCost:
+    """Return the cost of ``times`` releases of another tool, by exactly one description.
 
     That is the standard deviation of Gaussian noise or the scale of Laplace noise (``sensitivity``
     is the largest change of the value by one unit, in L2 or L1 norm), ρ of zCDP, (ε, δ), or an
@@ -236,27 +236,27 @@ def loss_of(
     change = Fraction(positive("sensitivity", sensitivity))
     delta = number("delta", delta, least=0.0, below=1.0)
     if gaussian is not None:
-        return Loss("gdp", times * (change / Fraction(positive("gaussian", gaussian))) ** 2)
+        return PrivacyCost("gdp", times * (change / Fraction(positive("gaussian", gaussian))) ** 2)
     if laplace is not None:
-        return Loss("pure", times * change / Fraction(positive("laplace", laplace)))
+        return PrivacyCost("pure", times * change / Fraction(positive("laplace", laplace)))
     if rho is not None:
-        return Loss("zcdp", times * Fraction(positive("rho", rho)))
+        return PrivacyCost("zcdp", times * Fraction(positive("rho", rho)))
     if epsilon is not None:
         total = times * Fraction(positive("epsilon", epsilon))
-        return Loss("approximate" if delta else "pure", total, times * Fraction(delta))
+        return PrivacyCost("approximate" if delta else "pure", total, times * Fraction(delta))
     return _of_event(event, times, delta)
 
 
-def _of_event(event: Any, times: int, delta: float) -> Loss:
-    """Return the loss of an event: by its μ² or ρ if all parts have one, else (ε, δ).
+def _of_event(event: Any, times: int, delta: float) -> PrivacyCost:
+    """Return the cost of an event: by its μ² or ρ if all parts have one, else (ε, δ).
 
     The (ε, δ) are for one unit added or removed, the relation that dp-accounting evaluates.
     """
     parts = _flat(event, times)
     if parts is not None and all(mu is not None for mu, _ in parts):
-        return Loss("gdp", sum((mu for mu, _ in parts if mu is not None), Fraction(0)))
+        return PrivacyCost("gdp", sum((mu for mu, _ in parts if mu is not None), Fraction(0)))
     if parts is not None:
-        return Loss("zcdp", sum((rho for _, rho in parts), Fraction(0)))
+        return PrivacyCost("zcdp", sum((rho for _, rho in parts), Fraction(0)))
     if delta <= 0:
         raise ValueError(
             "this event is known by (ε, δ) only: give the delta at which to evaluate it, for "
@@ -273,7 +273,7 @@ def _of_event(event: Any, times: int, delta: float) -> Loss:
     found = accountant.compose(event, times).get_epsilon(delta)
     if not math.isfinite(found) or found <= 0:
         raise ValueError(f"dp-accounting gives ε = {found} for this event at δ = {delta:g}.")
-    return Loss("approximate", Fraction(found), Fraction(delta))
+    return PrivacyCost("approximate", Fraction(found), Fraction(delta))
 
 
 def _flat(event: Any, times: int) -> list[tuple[Fraction | None, Fraction]] | None:
@@ -283,7 +283,9 @@ def _flat(event: Any, times: int) -> list[tuple[Fraction | None, Fraction]] | No
         squared = times / Fraction(positive("noise_multiplier", event.noise_multiplier)) ** 2
         return [(squared, squared / 2)]
     if kind == "LaplaceDpEvent":
-        pure = Loss("pure", 1 / Fraction(positive("noise_multiplier", event.noise_multiplier)))
+        pure = PrivacyCost(
+            "pure", 1 / Fraction(positive("noise_multiplier", event.noise_multiplier))
+        )
         mu = pure.squared_mu
         return [(None if mu is None else times * mu, times * pure.rho)]
     if kind == "ZCDpEvent" and not getattr(event, "xi", 0):

@@ -13,21 +13,21 @@ from scipy.stats import norm
 from discreet.accounting import conversions
 from discreet.core import Budget, Relation
 from discreet.errors import PrivacyError
-from discreet.ledger.limits import Limits, Settings, largest
-from discreet.ledger.losses import Loss, Totals, _composed
+from discreet.ledger.costs import CostTotals, PrivacyCost, _composed
+from discreet.ledger.limits import DatasetSettings, Limits, largest
 
 LIMIT = Budget(3.0, 1e-6, "add_remove")
 FIT = Budget(0.5, 1e-6, "add_remove")
 LOSSES = {
-    "gdp": Loss("gdp", Fraction(0.01)),
-    "zcdp": Loss("zcdp", Fraction(0.01)),
-    "pure": Loss("pure", Fraction(0.1)),
-    "approximate": Loss("approximate", Fraction(0.1), Fraction(1e-8)),
+    "gdp": PrivacyCost("gdp", Fraction(0.01)),
+    "zcdp": PrivacyCost("zcdp", Fraction(0.01)),
+    "pure": PrivacyCost("pure", Fraction(0.1)),
+    "approximate": PrivacyCost("approximate", Fraction(0.1), Fraction(1e-8)),
 }
 
 
 def sum_of(losses):
-    totals = Totals()
+    totals = CostTotals()
     for loss in losses:
         totals = totals.plus(loss)
     return totals
@@ -65,7 +65,7 @@ def test_group_privacy(loss, grouped):
 def test_group_privacy_of_a_pair_of_normals():
     # μ-GDP for one row: three rows are means 3μ apart, which is what the bound says.
     mu = 0.4
-    loss = Loss("gdp", Fraction(mu) ** 2).grouped(3)
+    loss = PrivacyCost("gdp", Fraction(mu) ** 2).grouped(3)
     assert math.sqrt(loss.total) == pytest.approx(3 * mu)
 
 
@@ -84,25 +84,25 @@ def test_group_privacy_of_a_pair_of_normals():
 )
 def test_no_costs(wrong):
     with pytest.raises((ValueError, OverflowError)):
-        Loss(*wrong)
+        PrivacyCost(*wrong)
 
 
 def test_a_group_without_a_guarantee_is_refused():
     with pytest.raises(PrivacyError, match="no δ below 1"):
-        Loss("approximate", Fraction(5), Fraction(1e-3)).grouped(4)
+        PrivacyCost("approximate", Fraction(5), Fraction(1e-3)).grouped(4)
     with pytest.raises(PrivacyError, match="nothing is known"):
-        Loss("approximate", Fraction(500), Fraction(1e-3)).grouped(4)
+        PrivacyCost("approximate", Fraction(500), Fraction(1e-3)).grouped(4)
 
 
 @given(st.lists(st.sampled_from(sorted(LOSSES)), max_size=20), st.randoms())
 def test_totals_are_sums_and_entries_can_leave_again(names, random):
     totals = sum_of(LOSSES[name] for name in names)
-    assert Totals.from_dict(totals.to_dict()) == totals
+    assert CostTotals.from_dict(totals.to_dict()) == totals
     assert totals.rho == sum((LOSSES[name].rho for name in names), Fraction(0))
     random.shuffle(names)
     for name in names:
         totals = totals.plus(LOSSES[name], sign=-1)
-    assert totals == Totals()
+    assert totals == CostTotals()
 
 
 def test_the_parts_of_delta_do_not_exceed_it():
@@ -138,14 +138,14 @@ def test_the_default_shares():
 
 def admitted(limits, loss, totals=None):
     """Count the entries that follow one another until one is refused, or a thousand are not."""
-    totals, count = totals or Totals(), 0
+    totals, count = totals or CostTotals(), 0
     while count < 1000 and limits.admits(totals, loss):
         totals, count = totals.plus(loss), count + 1
     return count, totals
 
 
 def test_ten_fits_cost_the_root_of_ten():
-    loss = Loss.of(FIT, "gdp")
+    loss = PrivacyCost.of(FIT, "gdp")
     ten = sum_of([loss] * 10)
     assert ten.at(1e-6) == pytest.approx(
         conversions.epsilon_from_mu(math.sqrt(10) * FIT.to_gdp().mu, 1e-6)
@@ -180,7 +180,7 @@ def test_leaving_gaussian_dp_needs_the_zcdp_limit_for_all_entries():
 
 def test_a_delta_of_its_own_is_counted_apart():
     limits = Limits.of(LIMIT, 0.5)
-    loss = Loss("approximate", Fraction(1, 1000), Fraction(3e-8))
+    loss = PrivacyCost("approximate", Fraction(1, 1000), Fraction(3e-8))
     count, totals = admitted(limits, loss)
     assert count == 4  # of 1.25e-7
     assert totals.delta <= limits.delta
@@ -189,28 +189,30 @@ def test_a_delta_of_its_own_is_counted_apart():
 def test_the_first_entry_may_take_the_whole_limit():
     limits = Limits.of(FIT, 0.5)
     for measure in ("gdp", "zcdp", "approximate"):
-        loss = Loss.of(FIT, measure)
+        loss = PrivacyCost.of(FIT, measure)
         count, totals = admitted(limits, loss)
         assert count == 1
         assert limits.spent(totals) == pytest.approx(FIT.epsilon)
         assert limits.spent(totals) <= FIT.epsilon
-        tiny = Loss("gdp", Fraction(1, 10**6))
+        tiny = PrivacyCost("gdp", Fraction(1, 10**6))
         assert not limits.admits(totals, tiny)
         assert not limits.admits(sum_of([tiny]), loss)  # no longer the first
         more = Budget(FIT.epsilon * (1 + 1e-9), FIT.delta, "add_remove")
-        assert not limits.admits(Totals(), Loss.of(more, measure))
-    assert not limits.admits(Totals(), Loss("approximate", Fraction(0.1), Fraction(1.1e-6)))
+        assert not limits.admits(CostTotals(), PrivacyCost.of(more, measure))
+    assert not limits.admits(
+        CostTotals(), PrivacyCost("approximate", Fraction(0.1), Fraction(1.1e-6))
+    )
 
 
 def test_a_few_large_pairs_are_added_up():
     limits = Limits.of(LIMIT, 0.5)
-    loss = Loss("approximate", Fraction(1), Fraction(1e-8))
+    loss = PrivacyCost("approximate", Fraction(1), Fraction(1e-8))
     count, totals = admitted(limits, loss)
     assert count == 3
     assert limits.spent(totals) == 3.0
     assert not limits.admits(totals, LOSSES["pure"])
     assert not limits.admits(totals, LOSSES["gdp"])
-    heavy = Loss("approximate", Fraction(1), Fraction(1e-7))
+    heavy = PrivacyCost("approximate", Fraction(1), Fraction(1e-7))
     assert admitted(limits, heavy)[0] == 1  # of 1.25e-7 for δ
     two = sum_of([loss, loss])
     assert not limits.admits(two, LOSSES["gdp"])  # a μ is no (ε, δ), and 2 is more than 3/2
@@ -218,11 +220,11 @@ def test_a_few_large_pairs_are_added_up():
 
 def test_pure_limits_add_up_pure_entries():
     limits = Limits.of(Budget(1.0, 0.0, "add_remove"), 0.75)
-    count, totals = admitted(limits, Loss("pure", Fraction(1, 4)))
+    count, totals = admitted(limits, PrivacyCost("pure", Fraction(1, 4)))
     assert count == 4
     assert limits.spent(totals) == 1.0
     for name in ("gdp", "zcdp", "approximate"):
-        assert not limits.admits(Totals(), LOSSES[name])
+        assert not limits.admits(CostTotals(), LOSSES[name])
 
 
 def gaussian_delta(mu, epsilon):
@@ -256,13 +258,13 @@ def test_a_mixed_filter_keeps_its_part_of_delta(share, number, parts):
     limits = Limits.of(LIMIT, share)
     own = limits.mixed[number]
     only = replace(limits, squared_mu=Fraction(0), rho=Fraction(0), mixed=(own,))
-    pure = Loss("pure", own.epsilon / parts)
+    pure = PrivacyCost("pure", own.epsilon / parts)
     totals = sum_of([LOSSES["gdp"]])
     pures = 0
     while pures < 100 and only.admits(totals, pure):
         totals, pures = totals.plus(pure), pures + 1
     for step in (Fraction(1, 10**4), Fraction(1, 10**7)):
-        small = Loss("gdp", step)
+        small = PrivacyCost("gdp", step)
         while totals.gdp < 1 and only.admits(totals, small):
             totals = totals.plus(small)
     mu = math.sqrt(totals.gdp)
@@ -276,16 +278,16 @@ def test_a_mixed_filter_keeps_its_part_of_delta(share, number, parts):
 
 def test_a_mixed_filter_takes_pairs_and_refuses_zcdp():
     limits = replace(Limits.of(LIMIT, 0.5), rho=Fraction(0))
-    fit = Loss.of(Budget(1.0, 1e-6, "add_remove"), "gdp")
-    pair = Loss("approximate", Fraction(0.5), Fraction(1e-8))
+    fit = PrivacyCost.of(Budget(1.0, 1e-6, "add_remove"), "gdp")
+    pair = PrivacyCost("approximate", Fraction(0.5), Fraction(1e-8))
     totals = sum_of([fit, pair])
     assert limits.holds(totals)
     assert limits.admits(totals, pair)
     assert limits.admits(totals, LOSSES["gdp"])
     assert not limits.admits(totals, LOSSES["zcdp"])
-    assert not limits.admits(totals, Loss("approximate", Fraction(0.01), Fraction(1.2e-7)))
-    assert not limits.admits(totals, Loss("approximate", Fraction(1.01), Fraction(1e-8)))
-    assert not limits.admits(totals, Loss("gdp", limits.mixed[1].squared_mu))
+    assert not limits.admits(totals, PrivacyCost("approximate", Fraction(0.01), Fraction(1.2e-7)))
+    assert not limits.admits(totals, PrivacyCost("approximate", Fraction(1.01), Fraction(1e-8)))
+    assert not limits.admits(totals, PrivacyCost("gdp", limits.mixed[1].squared_mu))
 
 
 def test_the_adaptive_choice_of_a_filter_is_paid_for():
@@ -338,7 +340,7 @@ def test_the_shown_total_is_at_most_the_sum_and_at_least_the_truth(given_budgets
     losses, added, delta = [], 0.0, 0.0
     for measure, epsilon, own in given_budgets:
         own = 0.0 if measure == "pure" else own
-        losses.append(Loss.of(Budget(epsilon, own, "add_remove"), measure))
+        losses.append(PrivacyCost.of(Budget(epsilon, own, "add_remove"), measure))
         added += epsilon
         delta += own
     delta = max(min(delta * more * (1 + 1e-12), 0.5), 1e-12)
@@ -354,13 +356,13 @@ def test_the_shown_total_is_at_most_the_sum_and_at_least_the_truth(given_budgets
 
 
 def test_a_fit_and_an_evaluation_add_up_to_no_more_than_their_sum():
-    fit = Loss.of(Budget(1.0, 1e-6, "add_remove"), "gdp")
-    evaluation = Loss("pure", Fraction(0.5))
+    fit = PrivacyCost.of(Budget(1.0, 1e-6, "add_remove"), "gdp")
+    evaluation = PrivacyCost("pure", Fraction(0.5))
     totals = sum_of([fit, evaluation])
     limits = Limits.of(LIMIT, 0.5)
     assert 1.4 < limits.spent(totals) <= 1.5
     left = largest(
-        lambda b: limits.admits(totals, Loss.of(b, "gdp")), Budget(3.0, 1e-6, "add_remove")
+        lambda b: limits.admits(totals, PrivacyCost.of(b, "gdp")), Budget(3.0, 1e-6, "add_remove")
     )
     assert left > 1.65
 
@@ -378,8 +380,8 @@ def test_two_parts_share_delta(mu, rho):
 
 
 def test_totals_are_shown_by_their_best_division():
-    gdp, zcdp = Loss.of(FIT, "gdp"), Loss.of(FIT, "zcdp")
-    many = sum_of([Loss("pure", Fraction(1, 20))] * 40)  # in ρ far less than their sum of 2
+    gdp, zcdp = PrivacyCost.of(FIT, "gdp"), PrivacyCost.of(FIT, "zcdp")
+    many = sum_of([PrivacyCost("pure", Fraction(1, 20))] * 40)  # in ρ far less than their sum of 2
     assert many.at(1e-6) == pytest.approx(conversions.epsilon_from_rho(float(many.pure_rho), 1e-6))
     assert sum_of([gdp, LOSSES["approximate"]]).at(1e-6) == pytest.approx(
         0.1 + conversions.epsilon_from_mu(math.sqrt(gdp.total), 1e-6 - 1e-8), rel=1e-9
@@ -389,24 +391,24 @@ def test_totals_are_shown_by_their_best_division():
     assert sum_of([LOSSES["pure"]]).at(0.0) == 0.1
     assert sum_of([LOSSES["pure"], gdp]).at(0.0) == math.inf
     assert sum_of([LOSSES["approximate"]]).at(9e-9) == math.inf
-    assert Totals().at(1e-6) == 0.0
+    assert CostTotals().at(1e-6) == 0.0
 
 
 @pytest.mark.parametrize("measure", ["gdp", "zcdp", "approximate", "pure"])
 def test_the_largest_epsilon_fits_and_a_larger_one_does_not(measure):
     limits = Limits.of(LIMIT, 0.5)
-    spent = sum_of([Loss.of(FIT, "gdp")] * 5)
+    spent = sum_of([PrivacyCost.of(FIT, "gdp")] * 5)
     delta = {"approximate": 1e-8, "pure": 0.0}.get(measure, 1e-6)
     asked = Budget(2.9, delta, "add_remove")
-    found = largest(lambda b: limits.admits(spent, Loss.of(b, measure)), asked)
+    found = largest(lambda b: limits.admits(spent, PrivacyCost.of(b, measure)), asked)
     if measure == "pure":  # by its ρ, as the earlier entries are not pure
         assert found > 0
-    fits = Loss.of(Budget(found, delta, "add_remove"), measure)
+    fits = PrivacyCost.of(Budget(found, delta, "add_remove"), measure)
     assert limits.admits(spent, fits)
-    more = Loss.of(Budget(found * 1.002, delta, "add_remove"), measure)
+    more = PrivacyCost.of(Budget(found * 1.002, delta, "add_remove"), measure)
     assert not limits.admits(spent, more)
     _, full = admitted(limits, LOSSES["gdp"])
-    assert largest(lambda b: limits.admits(full, Loss.of(b, measure)), asked) < 0.4
+    assert largest(lambda b: limits.admits(full, PrivacyCost.of(b, measure)), asked) < 0.4
 
 
 @pytest.mark.parametrize(
@@ -428,7 +430,7 @@ def test_the_largest_epsilon_fits_and_a_larger_one_does_not(measure):
 )
 def test_relations_and_units_are_converted_by_rule_or_refused(settings, entry, steps):
     relation, unit, rows = settings
-    made = Settings(None, Relation(relation), unit, rows, False)
+    made = DatasetSettings(None, Relation(relation), unit, rows, False)
     if steps is None:
         with pytest.raises(PrivacyError):
             made.group(Relation(entry[0]), entry[1])
@@ -437,6 +439,6 @@ def test_relations_and_units_are_converted_by_rule_or_refused(settings, entry, s
 
 
 def test_the_largest_loss():
-    assert Loss("gdp", Fraction(10**50)).total == 10**50
+    assert PrivacyCost("gdp", Fraction(10**50)).total == 10**50
     with pytest.raises(ValueError, match="positive and finite"):
-        Loss("gdp", Fraction(10**50 + 1))
+        PrivacyCost("gdp", Fraction(10**50 + 1))

@@ -127,7 +127,8 @@ def softplus(z):
 @inlined
 def _beyond(limit, margin, target):
     """Return whether a margin is beyond a target at the limit, of the squared loss."""
-    above, below = target >= limit and margin > target, target <= -limit and margin < target
+    above = target >= limit and margin > target
+    below = target <= -limit and margin < target
     return above or below
 
 

@@ -33,6 +33,7 @@ _EVALUATED = (Logistic, HuberHinge, Huber, Squared)
 """Losses whose computed slope has the error bound that the proofs use."""
 
 _MOST = 1e20
+"""Steps, clips and bounds on rows beyond this, or below its inverse, are refused: no overflow."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,8 @@ class GradientDescent:
 
     def sensitivity(self, relation: Relation) -> float:
         """Bound the change of the end: Σ_t (1 − ηα)^t · η · (rows changed) · L/n, and rounding."""
-        problem, iterations = self.problem, self.iterations
+        problem = self.problem
+        iterations = self.iterations
         shrink = self.step * problem.penalty.alpha
         steps = 1.0 if shrink >= 1 else float(iterations)
         if 0 < shrink < 1:
@@ -90,7 +92,8 @@ class GradientDescent:
         The end has L2 sensitivity `sensitivity` and norm at most `weight_bound`. Rows whose margins
         could overflow are left out, which depends on each row alone.
         """
-        problem, rows = self.problem, rows.within_reach()
+        problem = self.problem
+        rows = rows.within_reach()
         weights: FloatArray = np.zeros(problem.n_parameters)
         clip = problem.lipschitz * SLACK  # above what computed gradients come to
         for _ in range(self.iterations):
@@ -145,7 +148,8 @@ class PermutationPasses:
         Its batch at update t adds 2Lη_t/k, and each later step shrinks that by 1 − αη_s where it is
         at most 2/(β + α), and never widens it.
         """
-        steps, alpha = self.steps.ravel(), self.problem.penalty.alpha
+        steps = self.steps.ravel()
+        alpha = self.problem.penalty.alpha
         moved = 2 * self.lipschitz * steps / self.batch
         if alpha > 0:
             short = steps <= 2 / (self.smoothness + alpha)
@@ -157,9 +161,12 @@ class PermutationPasses:
     @property
     def rounding(self) -> float:
         """Bound on the distance of the computed end from the exact one."""
-        problem, steps = self.problem, self.steps.ravel()
-        size, alpha = problem.n_parameters, problem.penalty.alpha
-        norm, reached = problem.row_norm_bound, self.weight_bound
+        problem = self.problem
+        steps = self.steps.ravel()
+        size = problem.n_parameters
+        alpha = problem.penalty.alpha
+        norm = problem.row_norm_bound
+        reached = self.weight_bound
         margin = 4 * (size + 16) * UNIT_ROUNDOFF * (1 + norm * reached)
         slope = (problem.loss.curvature_bound or 0.0) * norm * margin
         gradient = slope + (2 * self.batch + 256) * UNIT_ROUNDOFF * self.lipschitz
@@ -173,7 +180,7 @@ class PermutationPasses:
         return self.stability + 2 * self.rounding
 
     def run(self, rows: Rows, order: NDArray[np.int64]) -> FloatArray:
-        """Run all passes on the exact rows, in an order drawn without looking at them.
+        """Run all passes on the exact rows, in an order that does not depend on them.
 
         Privacy
         -------

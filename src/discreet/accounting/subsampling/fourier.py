@@ -16,20 +16,20 @@ import numpy as np
 from scipy.special import ndtr
 
 from discreet.accounting.conversions import UNIT
-from discreet.accounting.subsampling.pairs import Pair
+from discreet.accounting.subsampling.dominating_pairs import DominatingPair
 from discreet.validate import FloatArray
 
 TAIL_SHARE = 1e-4  # share of δ that each truncation may cost
-LONGEST = 2**19
+LONGEST = 2**19  # most points of the grid, which bounds time and memory
 WIDEST = 500.0  # widest window of the composed loss whose exponential does not overflow
-SHORTEST = 2**15
+SHORTEST = 2**15  # fewest points of the grid
 INFLATION = 1e-4  # relative rise of the variance of the composed loss that the grid may cause
 NEGLIGIBLE = -80.0  # log below which entries of the composed spectrum are dropped (as errors)
-POINTS = 2**12
+POINTS = 2**12  # of the quadrature that chooses the grid
 
 
 @dataclass(frozen=True)
-class Estimate:
+class LossEstimate:
     """Estimate, by a plain quadrature, of where the composed loss decides δ; chooses grids only.
 
     The tilt θ, the ε that moments give, mean and standard deviation of the tilted composed loss, a
@@ -46,7 +46,7 @@ class Estimate:
     high: float
 
 
-def estimate(pair: Pair, count: int, delta: float, points: int = POINTS) -> Estimate:
+def estimate(pair: DominatingPair, count: int, delta: float, points: int = POINTS) -> LossEstimate:
     """Estimate the ε of ``count`` steps at ``delta``, and where it is decided."""
     mass = max(TAIL_SHARE * delta / count, 1e-280)
     ends = pair.ends(max(mass, 1e-18), mass)
@@ -84,11 +84,11 @@ def estimate(pair: Pair, count: int, delta: float, points: int = POINTS) -> Esti
     beyond = theta * np.geomspace(1.0, 8.0, 13)
     goal = math.log(TAIL_SHARE * delta)
     quantile = float(np.min((moments(beyond) - goal) / beyond))
-    return Estimate(theta, float(values.min()), count * mean, spread, quantile, low, high)
+    return LossEstimate(theta, float(values.min()), count * mean, spread, quantile, low, high)
 
 
 @dataclass(frozen=True, eq=False)
-class Profile:
+class DeltaCurve:
     """Upper bounds on δ at increasing ε."""
 
     epsilons: FloatArray
@@ -102,14 +102,15 @@ class Profile:
         at = int(fits[0])
         if at == 0:
             return max(0.0, float(self.epsilons[0]))
-        before, after = float(self.deltas[at - 1]), float(self.deltas[at])
+        before = float(self.deltas[at - 1])
+        after = float(self.deltas[at])
         width = float(self.epsilons[at] - self.epsilons[at - 1])
         share = (before - delta) / (before - after)
         found = float(self.epsilons[at - 1]) + math.log1p(share * math.expm1(width))
         return max(0.0, found * (1 + 2.0**-50))
 
 
-def compose(pair: Pair, count: int, delta: float) -> Profile | None:
+def compose(pair: DominatingPair, count: int, delta: float) -> DeltaCurve | None:
     """Bound δ(ε) of ``count`` steps around the ε where it is ``delta``.
 
     None if the grid that this would need is too long.
@@ -133,8 +134,8 @@ def compose(pair: Pair, count: int, delta: float) -> Profile | None:
 
 
 def _transform(
-    step: DiscreteLoss, count: int, theta: float, first: int, size: int, middle: float
-) -> Profile:
+    step: LossDistribution, count: int, theta: float, first: int, size: int, middle: float
+) -> DeltaCurve:
     interval = step.interval
     losses = step.losses
     log_moment = step.log_moment(theta)
@@ -170,17 +171,17 @@ def _transform(
         differences = masses - reduced * np.exp(points - middle)
         gaps = np.maximum(differences, 0.0) + 4 * size * UNIT * masses
         deltas = np.exp(np.log(gaps) + log_scale + slack)
-    deltas[~np.isfinite(differences)] = 1.0  # a sum overflowed, far below the ε that is looked for
+    deltas[~np.isfinite(differences)] = 1.0  # a sum overflowed, far below the ε of the search
     lost = _above(step, count, theta, interval * (first + size))
     deltas = np.minimum(1.0, deltas + lost + count * step.infinite)
     deltas[exponents > 700.0] = 1.0
     deltas = np.minimum.accumulate(deltas)
     # Grid points are off by the rounding of their positions, once a step.
     drift = count * 2.0**-48 * float(np.abs(losses).max())
-    return Profile(points + drift, deltas)
+    return DeltaCurve(points + drift, deltas)
 
 
-def _above(step: DiscreteLoss, count: int, theta: float, top: float) -> float:
+def _above(step: LossDistribution, count: int, theta: float, top: float) -> float:
     """Bound the probability that the composed loss exceeds ``top`` (Chernoff)."""
     best = 0.0
     for factor in (1.0, 1.5, 2.0, 3.0, 5.0):
@@ -192,7 +193,7 @@ def _above(step: DiscreteLoss, count: int, theta: float, top: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class DiscreteLoss:
+class LossDistribution:
     """A privacy loss on a grid: P's mass at each loss (start + k)·interval.
 
     ``errors`` bound the rounding errors of the masses; ``infinite`` is P's mass at losses beyond
@@ -219,7 +220,7 @@ class DiscreteLoss:
         return top + math.log(float((masses * np.exp(exponents - top)).sum()))
 
 
-def discretise(pair: Pair, interval: float, low: float, high: float) -> DiscreteLoss:
+def discretise(pair: DominatingPair, interval: float, low: float, high: float) -> LossDistribution:
     """Put the loss of ``pair`` between ``low`` and ``high`` on a grid.
 
     Within each cell, e^−loss is spread to the cell's two ends such that its mean under P stays.
@@ -231,7 +232,8 @@ def discretise(pair: Pair, interval: float, low: float, high: float) -> Discrete
     x = pair.position(edges)
     if np.isinf(x[-1]):
         last_finite = int(np.flatnonzero(np.isfinite(x))[-1]) + 1
-        edges, x = edges[: last_finite + 1], x[: last_finite + 1]
+        edges = edges[: last_finite + 1]
+        x = x[: last_finite + 1]
     p, p_errors = pair.masses(pair.first, x)
     q, q_errors = pair.masses(pair.second, x)
     infinite = pair.above(pair.first, float(x[-1])) * (1 + 2.0**-30)
@@ -244,10 +246,11 @@ def discretise(pair: Pair, interval: float, low: float, high: float) -> Discrete
         below = sum(w * float(ndtr((x[0] - mean) / pair.sigma)) for w, mean in pair.first)
         masses[0] += below
         errors[0] += 2.0**-45 * below
-        return DiscreteLoss(interval, first, masses, errors, infinite)
+        return LossDistribution(interval, first, masses, errors, infinite)
     up = _upper_share(q, p, q_errors, p_errors, -edges[1:], interval)
     size = masses.size
-    whole, all_errors = np.zeros(2 * size - 1), np.zeros(2 * size - 1)
+    whole = np.zeros(2 * size - 1)
+    all_errors = np.zeros(2 * size - 1)
     whole[size - 1 :] += masses
     all_errors[size - 1 :] += errors
     # Cell i, mirrored, lies between the points −i−1 and −i.
@@ -263,7 +266,7 @@ def discretise(pair: Pair, interval: float, low: float, high: float) -> Discrete
     cut = start - (1 - size)
     whole[cut] += float(whole[:cut].sum())
     all_errors[cut] += float(all_errors[:cut].sum())
-    return DiscreteLoss(interval, start, whole[cut:], all_errors[cut:], infinite)
+    return LossDistribution(interval, start, whole[cut:], all_errors[cut:], infinite)
 
 
 def _upper_share(
