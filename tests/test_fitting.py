@@ -79,17 +79,24 @@ def content(path):
             {"preparation": [Centre(share=0.1), Whiten(share=0.1)]},
         ),
         (["--loss", "huber", "--alpha", "0.01"], {"loss": "huber", "alpha": 0.01}),
-        (["--features", "linear", "--no-intercept"], {"features": "linear", "fit_intercept": False}),
-        (["--class-weight", "high=3", "--class-weight", "low=1"],
-         {"class_weight": {"high": 3.0, "low": 1.0}}),
+        (
+            ["--features", "linear", "--no-intercept"],
+            {"features": "linear", "fit_intercept": False},
+        ),
+        (
+            ["--class-weight", "high=3", "--class-weight", "low=1"],
+            {"class_weight": {"high": 3.0, "low": 1.0}},
+        ),
         (["--class-weight", "balanced"], {"class_weight": "balanced"}),
         (["--target", "age"], {"target": "age"}),
-        (["--target", "age", "--loss", "quantile", "--quantile", "0.3"],
-         {"target": "age", "loss": "quantile", "quantile": 0.3}),
+        (
+            ["--target", "age", "--loss", "quantile", "--quantile", "0.3"],
+            {"target": "age", "loss": "quantile", "quantile": 0.3},
+        ),
         (["--memory", "1kB"], {"memory": "1kB"}),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)  # fmt: skip
+)
 def test_the_command_and_the_function_make_the_same_file(folder, tmp_path, options, settings):
     asked = ["fit", str(folder / "people.csv"), "--schema", str(folder / "people.toml")]
     asked += ["--epsilon", "3", "--delta", "1e-6", "--test-seed", "7"]
@@ -289,7 +296,7 @@ def test_the_command_lists_the_losses_of_the_function():
         ({"threshold": 1.5}, ValueError, "threshold must be a finite number > 0 and < 1; got 1.5"),
         ({"threshold": 0.3, "loss": "huber"}, ValueError, "logistic models of two classes"),
         ({"engine": "spark"}, ValueError, "engine must be 'dask'; got 'spark'"),
-        ({"max_iter": 100}, TypeError, "the number of passes is part of the budget's plan"),
+        ({"max_iter": 100}, TypeError, "The number of passes is part of the budget's plan"),
         ({"classes": ["high", "low"]}, TypeError, "fit takes classes from the schema"),
         ({"ledger": "team.sqlite"}, ValueError, "ledger"),
         (
