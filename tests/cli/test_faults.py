@@ -17,7 +17,7 @@ import pytest
 
 import discreet
 from discreet import cli, files
-from discreet.cli import session
+from discreet.cli import state
 from discreet.cli.app import describe_error, run
 from discreet.cli.exits import Exit, as_options
 from discreet.core import Budget
@@ -229,7 +229,7 @@ class TestMemory:
         assert dataset.spent > 2
 
     def test_an_error_that_it_led_to_is_named_as_well(self):
-        session.begin()
+        state.begin()
         with pytest.raises(TableError) as caught:  # noqa: PT012
             try:
                 raise MemoryError
@@ -424,7 +424,7 @@ def test_a_message_of_the_system_and_one_of_ours_keep_their_capitals(
 
 
 def test_the_text_of_a_foreign_system_error_is_withheld():
-    session.begin()
+    state.begin()
     try:
         exec(compile("raise OSError(5, 'SECRET-7391')", "foreign.py", "exec"))
     except OSError as error:
@@ -447,7 +447,7 @@ def test_the_text_of_a_foreign_system_error_is_withheld():
     ids=lambda value: type(value).__name__,
 )
 def test_errors_have_one_code_in_the_library_and_in_the_command(error, code):
-    session.begin()
+    state.begin()
     assert error.exit_code == code
     assert describe_error(error) == (code, "x")
 

@@ -15,7 +15,7 @@ import discreet
 from discreet import LogisticRegression, plan
 from discreet.card import card
 from discreet.card.risk import approximate_bound, budget_success, percent
-from discreet.cli.schema import draft
+from discreet.cli.schema_commands import draft
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

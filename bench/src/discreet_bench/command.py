@@ -17,7 +17,7 @@ import typer
 from discreet.cli.exits import CommandError, Exit, interrupted
 from discreet.cli.options import AsJson, Force
 from discreet.cli.screen import Screen
-from discreet.cli.session import check_output
+from discreet.cli.state import check_output
 from discreet.core import Relation
 from discreet.files import replacing
 

@@ -21,7 +21,7 @@ import typer
 from typer import Option
 
 import discreet
-from discreet.cli import audit, demo, describe, fit, ledger, predict, schema, session
+from discreet.cli import audit, demo, describe, fit, ledger, predict, schema_commands, state
 from discreet.cli.exits import (
     CommandError,
     Exit,
@@ -47,7 +47,7 @@ _NO_MEMORY = re.compile(
 )
 
 _COMMANDS: dict[str, typer.Typer | Callable[..., Any]] = {
-    "schema": schema.app,
+    "schema": schema_commands.app,
     "fit": fit.fit,
     "predict": predict.predict,
     "evaluate": predict.evaluate,
@@ -157,7 +157,7 @@ def _global_options(arguments: Sequence[str]) -> tuple[list[str], bool, str | No
 
 @contextmanager
 def _logging(file: str, arguments: Sequence[str]) -> Iterator[None]:
-    """Write the log of a session to a file."""
+    """Write the log of a command to a file."""
     try:
         handler = logging.FileHandler(file, encoding="utf-8")
     except OSError as error:
@@ -202,7 +202,7 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.write(f"discreet {discreet.__version__}\n")
         return int(Exit.OK)
     screen = Screen(as_json="--json" in arguments)
-    session.begin(quiet=quiet)
+    state.begin(quiet=quiet)
     with ExitStack() as scope:
         try:
             if file is not None:
@@ -241,7 +241,7 @@ def describe_error(error: BaseException) -> tuple[Exit, str]:
         return error.code, str(error)
     if isinstance(error, KeyboardInterrupt | typer.Abort):
         how = "Ended by SIGTERM" if interrupted() is Exit.TERMINATED else "Interrupted"
-        if written := session.state.written():
+        if written := state.current.written():
             return Exit.OK, f"{how}, but {' and '.join(written)} had been written in full."
         return interrupted(), _with_spent(f"{how}. No file was written.")
     if _memory_ran_out(error):
@@ -272,7 +272,7 @@ def describe_error(error: BaseException) -> tuple[Exit, str]:
 
 def _with_spent(text: str) -> str:
     """Return a report of a failure with what was spent."""
-    return f"{text} {session.state.spent()}".rstrip()
+    return f"{text} {state.current.spent()}".rstrip()
 
 
 def _is_ours(error: BaseException) -> bool:

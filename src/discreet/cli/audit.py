@@ -16,7 +16,7 @@ from typer import Argument, Option
 from discreet.cli.exits import CommandError, Exit, interrupted
 from discreet.cli.options import AsJson, Force
 from discreet.cli.screen import Bar, Screen
-from discreet.cli.session import check_figure
+from discreet.cli.state import check_figure
 from discreet.core import Budget, Relation
 from discreet.errors import PrivacyError
 

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from typer import Option
 
 from discreet.cli.screen import Screen, table
-from discreet.cli.session import check_output
+from discreet.cli.state import check_output
 from discreet.errors import PrivacyLeakWarning
 from discreet.files import replacing
 from discreet.page import document

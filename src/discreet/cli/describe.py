@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from discreet.cli import options, session
+from discreet.cli import options, state
 from discreet.cli.exits import CommandError, Exit
 from discreet.cli.screen import Screen, table
 from discreet.files import replacing
@@ -81,9 +81,9 @@ def explain(
     from discreet.card.documents import assessment
 
     screen = Screen(as_json=as_json)
-    session.check_output(output, force, model)
-    session.check_figure(effects, force, model, option="--effects")
-    session.check_output(registry, force, model, option="--registry")
+    state.check_output(output, force, model)
+    state.check_figure(effects, force, model, option="--effects")
+    state.check_output(registry, force, model, option="--registry")
     if answer and registry is None:
         raise CommandError("--answer is for a registry record: pass --registry FILE too.")
     answers = options.pairs("--answer", answer, "FIELD=TEXT")
@@ -105,7 +105,7 @@ def explain(
         dataset=data,
         owner=owner,
         purpose=purpose,
-        ledger=session.find_dataset(ledger, dataset, [str(model)]),
+        ledger=state.find_dataset(ledger, dataset, [str(model)]),
         sha256=hashlib.sha256(model.read_bytes()).hexdigest(),
     )
     if registry is not None:

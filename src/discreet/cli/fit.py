@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
-from discreet.cli import options, session
+from discreet.cli import options, state
 from discreet.cli.exits import CommandError
 from discreet.cli.screen import Screen, name_of
 from discreet.core import Budget, Relation
@@ -109,7 +109,7 @@ def fit(
     from discreet.tables import Schema
 
     screen = Screen(as_json=as_json)
-    session.check_output(output, force, *files, schema)
+    state.check_output(output, force, *files, schema)
     declared = Schema.read(schema)
     if target is not None:
         declared = declared.with_target(target)
@@ -119,13 +119,13 @@ def fit(
     if whiten is not None:
         steps.append(discreet.Whiten(share=whiten))
     budget = Budget(epsilon, delta, relation)
-    charged = session.find_dataset(ledger, dataset, files, block, purpose, budget)
+    charged = state.find_dataset(ledger, dataset, files, block, purpose, budget)
     cluster = nullcontext() if engine is None else options.connected(engine)
     stages = {
         "reading": f"reading {name_of(files)}",
         "fitting": "fitting (share of the budget spent)",
     }
-    room = session.room_for(output, _room(declared))
+    room = state.room_for(output, _room(declared))
     with room, cluster, screen.bar(stages["reading"]) as bar:
         model = discreet.fit(
             None,
@@ -152,7 +152,7 @@ def fit(
             random_state=test_seed,
             **({} if quantile is None else {"quantile": quantile}),
         )
-    session.keep(model.save, output, "the model")
+    state.keep(model.save, output, "the model")
     report = model.report
     screen.note(report.size)
     screen.result(
@@ -212,7 +212,7 @@ def plan(
     Example: discreet plan --rows 20000 --columns 20 --epsilon 1 --figure plan.png
     """
     screen = Screen(as_json=as_json)
-    session.check_figure(figure, force)
+    state.check_figure(figure, force)
     from discreet.tuning import plan as planning
 
     settings: Any = {"delta": delta, "relation": relation, "task": str(task), "repeats": repeats}

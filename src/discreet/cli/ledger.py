@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from discreet.cli import options, session
+from discreet.cli import options, state
 from discreet.cli.exits import CommandError, Exit
 from discreet.cli.screen import Screen, table
 from discreet.core import Budget, Relation
@@ -51,7 +51,7 @@ def create(
 
     Example: discreet ledger create visits --ledger visits.sqlite --epsilon 3 --delta 1e-6
     """
-    made = session.open_ledger(ledger, signing_key).create(
+    made = state.open_ledger(ledger, signing_key).create(
         dataset,
         Budget(epsilon, delta, relation),
         unit=unit,
@@ -73,7 +73,7 @@ def block(
 
     Example: discreet ledger block visits 2026-02 --ledger visits.sqlite
     """
-    made = session.open_ledger(ledger).open(dataset).add_block(block)
+    made = state.open_ledger(ledger).open(dataset).add_block(block)
     Screen(as_json=as_json).result(made.summary(), f"Added the block {block!r} to {dataset!r}.")
 
 
@@ -83,7 +83,7 @@ def list_(ledger: options.LedgerPlace = None, as_json: options.AsJson = False) -
 
     Example: discreet ledger list --ledger visits.sqlite
     """
-    found = [each.summary() for each in session.open_ledger(ledger).list()]
+    found = [each.summary() for each in state.open_ledger(ledger).list()]
     _table(Screen(as_json=as_json), found, _SUMMARY, "Data sets")
 
 
@@ -99,7 +99,7 @@ def show(
 
     Example: discreet ledger show visits --ledger visits.sqlite --epsilon 0.5
     """
-    found = session.open_ledger(ledger).open(dataset)
+    found = state.open_ledger(ledger).open(dataset)
     known = found.summary()
     text = repr(found)
     if epsilon is not None and found.limit is not None:
@@ -132,7 +132,7 @@ def history(
 
     Example: discreet ledger history visits --ledger visits.sqlite
     """
-    found = session.open_ledger(ledger).open(dataset).records()
+    found = state.open_ledger(ledger).open(dataset).records()
     _table(Screen(as_json=as_json), found, _HISTORY, f"History of {dataset!r}")
 
 
@@ -152,7 +152,7 @@ def verify(
 
     Example: discreet ledger verify --ledger visits.sqlite
     """
-    found = session.open_ledger(ledger).verify(key or ())
+    found = state.open_ledger(ledger).verify(key or ())
     if not found.ok:
         raise CommandError(str(found), Exit.LEDGER)
     data = {"ok": True, "events": found.events, "signed": found.signed, "head": found.head}
@@ -186,7 +186,7 @@ def add(
 
     Example: discreet ledger add visits --ledger visits.sqlite --gaussian 20 --sensitivity 1
     """
-    found = session.open_ledger(ledger, signing_key).open(dataset)
+    found = state.open_ledger(ledger, signing_key).open(dataset)
     found = (found.in_blocks(*block) if block else found).noting(purpose=purpose)
     entry = found.add(
         planned=planned,
@@ -218,9 +218,9 @@ def export(
 
     Example: discreet ledger export --ledger visits.sqlite --to postgresql://server/budgets
     """
-    session.check_output(output, force)
+    state.check_output(output, force)
     screen = Screen(as_json=as_json)
-    found = session.open_ledger(ledger)
+    found = state.open_ledger(ledger)
     if to is not None:
         moved = found.move_to(to)
         screen.result({"moved": repr(moved)}, f"Moved to {moved!r}; the old ledger is closed.")

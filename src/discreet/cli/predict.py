@@ -13,7 +13,7 @@ from rich.console import Group
 from rich.table import Table
 from typer import Option
 
-from discreet.cli import options, session
+from discreet.cli import options, state
 from discreet.cli.screen import Screen, name_of, table
 from discreet.core import Budget, Relation
 from discreet.files import replacing
@@ -49,7 +49,7 @@ def predict(
     from discreet import TableModel
 
     screen = Screen(as_json=as_json)
-    session.check_output(output, force, model, *files)
+    state.check_output(output, force, model, *files)
     fitted = TableModel.load(model, threshold=threshold, ignore_extra=ignore_extra)
     extra = [] if id_column is None else [id_column]
     with screen.bar(f"predicting {name_of(files)}") as bar:
@@ -116,9 +116,9 @@ def evaluate(
     charged = None
     if epsilon is not None:
         budget = Budget(epsilon, 0.0, relation)
-        charged = session.find_dataset(ledger, dataset, files, block, purpose, budget)
+        charged = state.find_dataset(ledger, dataset, files, block, purpose, budget)
     elif ledger or dataset:
-        charged = session.find_dataset(ledger, dataset, files)
+        charged = state.find_dataset(ledger, dataset, files)
     with screen.bar(f"reading {name_of(files)}") as bar:
         found = fitted.evaluate(
             files,
@@ -130,7 +130,7 @@ def evaluate(
             folder=temp_folder,
             progress=bar,
         )
-    session.state.released = True
+    state.current.released = True
     guarantee = found.guarantee
     how = "EXACT, NOT PRIVATE" if guarantee is None else f"with noise, ε = {guarantee.epsilon:g}"
     units = "rows" if found.unit == "row" else "people, each with a total weight of 1"

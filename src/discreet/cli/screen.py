@@ -16,7 +16,7 @@ from rich.panel import Panel
 from rich.progress import Progress, TimeElapsedColumn
 from rich.table import Table
 
-from discreet.cli import session
+from discreet.cli import state
 from discreet.files import replacing
 
 _LOG = logging.getLogger("discreet.command")
@@ -85,7 +85,7 @@ class Screen:
     def note(self, text: str) -> None:
         """Write a remark for a person."""
         _LOG.info("%s", text)
-        if not self.as_json and not session.state.quiet:
+        if not self.as_json and not state.current.quiet:
             self.people.print(escape(text), soft_wrap=not self._wrap)
 
     def warn(self, title: str, text: str, times: int = 1) -> None:
@@ -126,7 +126,7 @@ class Screen:
     def bar(self, what: str) -> Iterator[Bar]:
         """Show a progress bar while the block runs, if a person is watching."""
         columns = (*Progress.get_default_columns()[:-1], TimeElapsedColumn())
-        unseen = self.as_json or session.state.quiet or not self.people.is_terminal
+        unseen = self.as_json or state.current.quiet or not self.people.is_terminal
         with Progress(*columns, console=self.people, disable=unseen, transient=True) as bars:
             task = bars.add_task(what, total=1.0)
 
@@ -140,6 +140,6 @@ class Screen:
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
         """Show what takes a while, if a person is watching."""
-        unseen = self.as_json or session.state.quiet or not self.people.is_terminal
+        unseen = self.as_json or state.current.quiet or not self.people.is_terminal
         with nullcontext() if unseen else self.people.status(escape(what)):
             yield

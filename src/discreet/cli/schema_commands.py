@@ -11,7 +11,7 @@ from typing import Annotated, Any, TextIO
 import typer
 from typer import Argument, Option
 
-from discreet.cli import options, session
+from discreet.cli import options, state
 from discreet.cli.exits import CommandError
 from discreet.cli.screen import Screen, name_of
 from discreet.core import Budget, Relation
@@ -93,7 +93,7 @@ def draft(
     from discreet.tables.source import source
 
     screen = Screen(as_json=as_json)
-    session.check_output(output, force, *files)
+    state.check_output(output, force, *files)
     form: dict[str, Any] = {
         "target": target,
         "unit": unit,
@@ -113,9 +113,9 @@ def draft(
     else:
         form |= {"task": task and task.value, "coverage": coverage}
         budget = Budget(epsilon, delta, relation)
-        form["ledger"] = session.find_dataset(ledger, dataset, files, block, purpose, budget)
+        form["ledger"] = state.find_dataset(ledger, dataset, files, block, purpose, budget)
         reading = screen.bar(f"reading {name_of(files)}")
-        with session.room_for(output, SCHEMA_BYTES), reading as bar:
+        with state.room_for(output, SCHEMA_BYTES), reading as bar:
             made = tables.draft_private(files, epsilon, delta, relation, progress=bar, **form)
         text = made.to_toml()
         cost = made.spent
@@ -127,7 +127,7 @@ def draft(
     if cost is None:
         _write(text, output)
     else:
-        session.keep(partial(_write, text), output, "the schema")
+        state.keep(partial(_write, text), output, "the schema")
     said = f"Schema: {output}."
     spent = None
     if cost is None:

@@ -1,4 +1,4 @@
-"""The running command: the files that it writes, the ledger that it charges, and what it has spent.
+"""State of the running command: its output files, the ledger that it charges, what it has spent.
 
 Whoever repeats a command that was told to have failed spends its budget twice, so every report of
 a failure says what was written and what is spent. The state is that of the process: a process
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Session:
+class CommandState:
     """State of one run of the command.
 
     Attributes
@@ -72,13 +72,13 @@ class Session:
         return "Nothing was released, so nothing is spent."
 
 
-state = Session()
+current = CommandState()
 
 
 def begin(*, quiet: bool = False) -> None:
     """Forget the command that ran before."""
-    global state
-    state = Session(quiet)
+    global current
+    current = CommandState(quiet)
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:
@@ -110,7 +110,7 @@ def check_output(
     """Refuse an output that cannot or should not be written, before any work is done."""
     if output is None:
         return
-    state.outputs[output] = _identity(output)
+    current.outputs[output] = _identity(output)
     problem = None
     if output.is_dir():
         problem = f"{option} {output} is a folder; name a file in it."
@@ -177,7 +177,7 @@ def keep(write: Callable[[Any], None], output: Path, what: str) -> None:
     what : str
         The result, as in "the model".
     """
-    state.released = True
+    current.released = True
     try:
         write(output)
         return
@@ -189,7 +189,7 @@ def keep(write: Callable[[Any], None], output: Path, what: str) -> None:
     else:
         kept = f"{what.capitalize()} was kept {place}. Do not repeat the command: it would spend "
         kept += "its budget again."
-    raise CommandError(f"{failed} {kept} {state.spent()}", Exit.UNEXPECTED)
+    raise CommandError(f"{failed} {kept} {current.spent()}", Exit.UNEXPECTED)
 
 
 def _kept(write: Callable[[Any], None], suffix: str) -> str | None:
@@ -242,7 +242,7 @@ def find_dataset(
     """
     from discreet import Ledger
 
-    state.budget = budget
+    current.budget = budget
     settings = {} if place else _configured(Path(files[0]).absolute().parent)
     place = place or settings.get("path")
     name = name or settings.get("dataset")
@@ -262,7 +262,7 @@ def find_dataset(
     dataset = dataset.noting(purpose=purpose) if purpose else dataset
     if budget is None:
         return dataset
-    state.ledger = True
+    current.ledger = True
     return NotedDataset(**{each.name: getattr(dataset, each.name) for each in fields(dataset)})
 
 
@@ -286,10 +286,10 @@ def _configured(start: Path) -> dict[str, str]:
 
 
 class NotedDataset(Dataset):
-    """A data set whose charges are noted in the session, for the report of a failure."""
+    """A data set whose charges are noted in the state, for the report of a failure."""
 
     def charge(self, *cost: Any, **more: Any) -> Reservation:
         """Reserve an entry, and note it."""
         made = super().charge(*cost, **more)
-        state.charges.append((self, made.entry))
+        current.charges.append((self, made.entry))
         return made
