@@ -175,7 +175,7 @@ class TableModel:
 
     def save(self, path: str | os.PathLike[str] | TextIO) -> None:
         """Write a model file; `discreet.load` reads it as a scikit-learn pipeline."""
-        encoder = self.schema.transformer(dtype="float32")
+        encoder = tables.TableTransformer(self.schema, dtype="float32")
         model_file.save(Pipeline([("table", encoder), ("model", self.estimator)]), path)
 
     @property

@@ -39,22 +39,19 @@ class Column:
 
     kind: ClassVar[str]  # in a schema file: the name of the class in lower case
     missing: bool = False
+    width: int  # number of encoded columns
 
     def __init_subclass__(cls) -> None:
         cls.kind = cls.__name__.lower()
 
     def __post_init__(self) -> None:
         check_declared(self)
+        object.__setattr__(self, "width", len(self.feature_names("")))
 
     def feature_names(self, name: str) -> list[str]:
         """Return the names of the encoded columns of a column called ``name``."""
         names = self._encoded_names(name)
         return [*names, f"{name}={MISSING}"] if self.missing else names
-
-    @property
-    def width(self) -> int:
-        """Number of encoded columns."""
-        return len(self.feature_names(""))
 
     def _encoded_names(self, name: str) -> list[str]:
         return [name]

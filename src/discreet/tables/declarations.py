@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from functools import partial
 from itertools import chain
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
@@ -109,6 +109,15 @@ class Target:
     invalid : {"refuse", "middle"}
         Treatment of missing cells and texts in a numeric target: an error, or the middle of the
         bounds.
+
+    Attributes
+    ----------
+    is_classification : bool
+        True if the target is one of several classes.
+    texts : mapping of str to sequence of str
+        The cell texts that mean each class; empty for a numeric target.
+    labels : tuple of str
+        Labels in sorted order; the code of a class is its index here.
     """
 
     column: Text
@@ -117,6 +126,11 @@ class Target:
     low: float | None = None
     high: float | None = None
     invalid: Literal["refuse", "middle"] = "refuse"
+    is_classification: bool = field(init=False, repr=False, compare=False, default=False)
+    texts: Mapping[str, Sequence[str]] = field(
+        init=False, repr=False, compare=False, default_factory=dict
+    )
+    labels: tuple[str, ...] = field(init=False, repr=False, compare=False, default=())
 
     def __post_init__(self) -> None:
         check_declared(self)
@@ -137,24 +151,11 @@ class Target:
             raise ValueError("give classes, or low and high, but not both.")
         if self.invalid != "refuse":
             raise ValueError("invalid is for numeric targets; classes have other.")
-        object.__setattr__(self, "classes", FrozenMapping(_checked_classes(self.classes)))
-        if len(self.labels) < 2:
-            raise ValueError(f"there must be two classes at least; got {quoted(self.labels)}.")
-
-    @property
-    def is_classification(self) -> bool:
-        """True if the target is one of several classes."""
-        return self.classes is not None
-
-    @property
-    def texts(self) -> Mapping[str, Sequence[str]]:
-        """The cell texts that mean each class; empty for a numeric target."""
-        return self.classes if isinstance(self.classes, Mapping) else {}
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """Labels in sorted order; the code of a class is its index here."""
-        return tuple(sorted({*(self.classes or ()), self.other} - {None}))
+        classes = FrozenMapping(_checked_classes(self.classes))
+        labels = tuple(sorted({*classes, self.other} - {None}))
+        if len(labels) < 2:
+            raise ValueError(f"there must be two classes at least; got {quoted(labels)}.")
+        vars(self).update(classes=classes, texts=classes, labels=labels, is_classification=True)
 
 
 def _checked_classes(classes: Any) -> dict[str, tuple[str, ...]]:
@@ -227,7 +228,7 @@ def to_plain(part: Any) -> dict[str, Any]:
         plain["bounds"] = "private"
     for item in fields(part):
         value = getattr(part, item.name)
-        if value == item.default:
+        if not item.init or value == item.default:
             continue
         if isinstance(value, Mapping):
             value = {label: list(texts) for label, texts in value.items()}
@@ -250,7 +251,8 @@ def from_plain(kind: type[Made], plain: Any) -> Made:
         if not isinstance(name, str) or name not in KINDS:
             raise ValueError(f"kind = {name!r} is not known; {nearest(str(name), KINDS)}")
         kind = KINDS[name]  # type: ignore[assignment]
-    defaults = {item.name: item.default for item in fields(kind)}  # type: ignore[arg-type]
+    settable = [item for item in fields(kind) if item.init]  # type: ignore[arg-type]
+    defaults = {item.name: item.default for item in settable}
     known = [*defaults, "bounds"] if kind is Numeric else list(defaults)
     if unknown := [key for key in settings if key not in known]:
         texts = (f"{key!r} is not known; {nearest(str(key), known)}" for key in unknown)

@@ -88,6 +88,19 @@ class Schema:
         Name, owner and purpose of the data set, for privacy cards.
     extra : {"refuse", "ignore"}
         Treatment of a table's columns that the schema does not know.
+
+    Attributes
+    ----------
+    used : mapping of str to Column
+        Columns that are encoded (not ignored).
+    groups : int
+        Number of columns that are encoded.
+    feature_names : list of str
+        Names of the encoded columns.
+    width : int
+        Number of encoded columns.
+    file_names : tuple of str
+        Names of all columns with target and unit, in the order of a file without a header.
     """
 
     columns: Mapping[str, Column]
@@ -97,32 +110,50 @@ class Schema:
     unit: str | None = None
     about: About = field(default_factory=About)
     extra: str = "refuse"
+    used: Mapping[str, Column] = field(init=False, repr=False, compare=False)
+    groups: int = field(init=False, repr=False, compare=False)
+    feature_names: list[str] = field(init=False, repr=False, compare=False)
+    width: int = field(init=False, repr=False, compare=False)
+    file_names: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", FrozenMapping(self.columns))
-        for name, each in self.columns.items():
+        columns = FrozenMapping(self.columns)
+        for name, each in columns.items():
             check_text("the name of a column", name)
             if not isinstance(each, Column):
                 raise ValueError(
                     f"column {name!r} must be a Numeric, Categorical, …; got {each!r}."
                 )
-        if not self.used:
+        used = {name: each for name, each in columns.items() if not isinstance(each, Ignored)}
+        if not used:
             raise ValueError("there must be a column that is not ignored.")
-        if self.target is not None and self.target.column in self.columns:
+        if self.target is not None and self.target.column in columns:
             raise ValueError(
                 f"{self.target.column!r} is the target and also a column; take it out of columns."
             )
         choice("extra", self.extra, ("refuse", "ignore"))
         self._check_unit()
-        if twice := repeated(self.feature_names):
+        encoded = [each for name, column in used.items() for each in column.feature_names(name)]
+        if twice := repeated(encoded):
             raise ValueError(
                 f"two encoded columns would be called {quoted(twice)}; rename a column or a value."
             )
-        if odd := set(self.file_names).symmetric_difference(self._all_names):
+        others = (None if self.target is None else self.target.column, self.unit)
+        names = (*columns, *(name for name in others if name is not None))
+        file_names = self.file.names or names
+        if odd := set(file_names).symmetric_difference(names):
             raise ValueError(
                 "the file's names must be those of all columns, target and unit; these are in one "
                 f"but not the other: {quoted(sorted(odd))}."
             )
+        vars(self).update(
+            columns=columns,
+            used=FrozenMapping(used),
+            groups=len(used),
+            feature_names=encoded,
+            width=len(encoded),
+            file_names=file_names,
+        )
 
     def _check_unit(self) -> None:
         if self.unit is None:
@@ -137,36 +168,6 @@ class Schema:
         else:
             return
         raise ValueError(f"unit = {self.unit!r} says whose row a row is, but {other}")
-
-    @property
-    def _all_names(self) -> tuple[str, ...]:
-        target = () if self.target is None else (self.target.column,)
-        return (*self.columns, *target, *(() if self.unit is None else (self.unit,)))
-
-    @property
-    def file_names(self) -> tuple[str, ...]:
-        """Names of all columns with target and unit, in the order of a file without a header."""
-        return self.file.names or self._all_names
-
-    @property
-    def used(self) -> dict[str, Column]:
-        """Columns that are encoded (not ignored)."""
-        return {name: c for name, c in self.columns.items() if not isinstance(c, Ignored)}
-
-    @property
-    def feature_names(self) -> list[str]:
-        """Names of the encoded columns."""
-        return [each for name, column in self.used.items() for each in column.feature_names(name)]
-
-    @property
-    def width(self) -> int:
-        """Number of encoded columns."""
-        return sum(column.width for column in self.columns.values())
-
-    @property
-    def groups(self) -> int:
-        """Number of columns that are encoded (not ignored)."""
-        return len(self.used)
 
     @property
     def max_norm(self) -> float:
@@ -379,21 +380,22 @@ class Schema:
             if key not in ("version", *known)
         ]
 
-        def made(kind: type[Any], where: str, plain: Any) -> Any:
+        def made(kind: type[Any], plain: Any, *path: str) -> Any:
             try:
                 return from_plain(kind, plain)
             except ValueError as problem:
+                where = ".".join(map(key_text, path))
                 text = str(problem).replace("True or False", "true or false")  # as TOML has them
                 problems.append(f"[{where}] {text}")
 
         kinds = {"about": About, "file": FileFormat, "target": Target, "spent": Spent}
-        parts = {key: made(kind, key, data[key]) for key, kind in kinds.items() if key in data}
+        parts = {key: made(kind, data[key], key) for key, kind in kinds.items() if key in data}
         parts |= {key: data[key] for key in ("unit", "extra") if key in data}
         columns = {}
         listed = data.get("columns", {})
         if isinstance(listed, Mapping):
             for key, plain in listed.items():
-                columns[key] = made(Column, f"columns.{key_text(str(key))}", plain)
+                columns[key] = made(Column, plain, "columns", str(key))
         else:
             problems.append("[columns] must hold one table per column, [columns.NAME].")
         if not problems:
