@@ -330,6 +330,13 @@ SCHEMA = Schema(
 )
 
 
+def test_of_a_listed_value_and_a_marker_that_are_one_number_the_first_decides():
+    """Values of a list come before markers, and markers before texts with an order."""
+    file = FileFormat(missing=("03",))
+    assert encode(Categorical(["3.0"], missing=True), [3], file=file) == [[1, 0, 0]]
+    assert encode(Ordinal(["4", "3.0"], missing=True), [3, 4], file=file) == [[0, 1], [0, 0]]
+
+
 def test_a_table_of_several_columns():
     cells = {
         "a": [0.0, None, 5.0],

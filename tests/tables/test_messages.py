@@ -117,7 +117,7 @@ def test_gaps_take_nothing_that_could_be_a_cell():
 
 def test_a_library_is_replaced_by_what_the_caller_says():
     def read():
-        with instead(Refusal("is damaged."), place=Path("b.csv")):
+        with instead("is damaged.", place=Path("b.csv")):
             raise ValueError(SECRET)
 
     assert str(refused(read)) == "b.csv: is damaged."

@@ -102,12 +102,8 @@ class IdCodes:
 
     def codes(self, cells: Any) -> NDArray[np.int32]:
         """Return the number of each cell's id; refuse missing ids, and ids of another kind."""
-        with instead(
-            Refusal(
-                "column {name}: its ids cannot be compared; store them as texts or numbers.",
-                name=self.column,
-            )
-        ):
+        text = "column {name}: its ids cannot be compared; store them as texts or numbers."
+        with instead(text, name=self.column):
             distinct, indices = distinct_cells(cells)
             values = distinct.to_pylist()
             found = np.full(len(values) + 1, -1, dtype=np.int32)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.tables.columns import SPACES, Boolean, Categorical, Hashed, Numeric, Ordinal
-from discreet.tables.declarations import Target
 from discreet.tables.messages import Refusal
 from discreet.tables.schema import Schema
 from discreet.validate import FloatArray
@@ -31,10 +30,11 @@ UNLISTED = -2
 NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan)$"
 """Texts that are numbers."""
 
-Problem: TypeAlias = Literal["missing", "not a number", "unlisted", "unordered", "other type"]
-"""Reasons to refuse a cell."""
+OTHER_TYPE = "column {name}: its cells are neither texts nor numbers; convert it to either."
+"""Refusal of a column whose cells have no text."""
 
-_OTHER_TYPE = "column {name}: its cells are neither texts nor numbers; convert it to either."
+Problem: TypeAlias = Literal["missing", "not a number", "unlisted", "unordered"]
+"""Reasons to refuse a cell."""
 
 _OF_CELLS: dict[Problem, str] = {
     "missing": "column {name}: a cell is missing; fill such cells in or leave those rows out, or "
@@ -47,7 +47,6 @@ _OF_CELLS: dict[Problem, str] = {
     'the schema list every value that can occur, or write unseen = "other".',
     "unordered": "column {name}: a cell is not one of the listed texts; correct such cells, or "
     "list every text that can occur in the schema.",
-    "other type": _OTHER_TYPE,
 }
 
 _OF_TARGET: dict[Problem, str] = {
@@ -57,7 +56,6 @@ _OF_TARGET: dict[Problem, str] = {
     "unlisted": "column {name}: a cell of the target is not in any class; correct such rows or "
     'leave them out, or in the schema add their text to classes, or write other = "…", the label '
     "for all other texts.",
-    "other type": _OTHER_TYPE,
 }
 
 CodeOf: TypeAlias = Callable[[str, float | None], int]
@@ -75,12 +73,17 @@ class Rule:
     markers
         Texts that mean a missing cell.
     listed
-        Codes of the listed texts, and of the markers among them.
+        Codes of the listed texts, and of the markers among them. Of two texts that are the same
+        number, the first decides.
     places, values
         For each code the encoded column of the group (or the class), and the number in it. The
         last two entries are those of the negative codes.
     refused
         Codes that are refused.
+    of_numbers
+        True if cells are numbers, and not texts from a list.
+    lenient
+        True if a text that is not a number counts as missing.
     """
 
     name: str
@@ -91,18 +94,8 @@ class Rule:
     values: FloatArray = field(default_factory=lambda: np.ones(2))
     refused: frozenset[int] = frozenset()
     is_target: bool = False
-
-    @property
-    def of_numbers(self) -> bool:
-        """True if cells are numbers, and not texts from a list."""
-        if isinstance(self.column, Target):
-            return not self.column.is_classification
-        return isinstance(self.column, Numeric)
-
-    @property
-    def lenient(self) -> bool:
-        """True if a text that is not a number counts as missing."""
-        return getattr(self.column, "invalid", "refuse") != "refuse"
+    of_numbers: bool = False
+    lenient: bool = False
 
     def refusal(self, problem: Problem) -> Refusal:
         """Return the refusal of a cell: it says what to do, and shows nothing of the cell."""
@@ -159,15 +152,12 @@ class Rule:
         return self.listed.get(part, UNLISTED)
 
 
-def column_rules(schema: Schema) -> list[Rule]:
-    """Return the rules of the columns that are encoded, in order."""
-    return [_column_rule(name, c, schema.file.missing) for name, c in schema.used.items()]
-
-
-def _column_rule(name: str, column: Any, markers: tuple[str, ...]) -> Rule:
+def column_rule(name: str, column: Any, markers: tuple[str, ...]) -> Rule:
+    """Return the rule of a column that is encoded; ``markers`` mean a missing cell."""
     absent = frozenset() if column.missing else frozenset({MISSING})
     if isinstance(column, Numeric):
-        return Rule(name, column, markers, refused=absent)
+        lenient = column.invalid == "missing"
+        return Rule(name, column, markers, refused=absent, of_numbers=True, lenient=lenient)
     if isinstance(column, Boolean | Ordinal):
         if isinstance(column, Boolean):
             texts = (*column.false, *column.true)
@@ -175,14 +165,16 @@ def _column_rule(name: str, column: Any, markers: tuple[str, ...]) -> Rule:
         else:
             texts = column.values
             values = np.arange(len(texts)) / (len(texts) - 1)
-        listed = _first_codes([*((text, MISSING) for text in markers), *_numbered(texts)])
+        listed = dict.fromkeys(markers, MISSING)
+        listed |= {text: code for code, text in enumerate(texts) if text not in markers}
         places = np.zeros(len(texts) + 2, dtype=np.int32)
         places[MISSING] = column.width - 1
         refused = absent | {UNLISTED}
         return Rule(name, column, markers, listed, places, np.append(values, [0, 1]), refused)
     texts = column.values if isinstance(column, Categorical) else ()
     size = column.buckets if isinstance(column, Hashed) else len(texts)
-    listed = _first_codes([*_numbered(texts), *((text, MISSING) for text in markers)])
+    listed = {text: code for code, text in enumerate(texts)}
+    listed |= {text: MISSING for text in markers if text not in listed}
     unseen = getattr(column, "unseen", "other")
     places = np.arange(size + 2, dtype=np.int32)
     places[UNLISTED] = size if unseen == "other" else 0
@@ -202,28 +194,25 @@ def target_rule(schema: Schema) -> Rule | None:
     tolerant = target.other is not None or target.invalid == "middle"
     refused = frozenset() if tolerant else frozenset({MISSING, UNLISTED})
     if not target.is_classification:
-        return Rule(target.column, target, markers, refused=refused, is_target=True)
+        return Rule(
+            target.column,
+            target,
+            markers,
+            refused=refused,
+            is_target=True,
+            of_numbers=True,
+            lenient=target.invalid == "middle",
+        )
     labels = {label: code for code, label in enumerate(target.labels)}
     texts = [text for listed in target.texts.values() for text in listed]
     classes = [labels[name] for name, listed in target.texts.items() for _ in listed]
     other = 0 if target.other is None else labels[target.other]
     small = np.int16 if len(labels) < 32767 else np.int32
     places = np.array([*classes, other, other], dtype=np.int8 if len(labels) < 127 else small)
-    listed = _first_codes([*_numbered(texts), *((text, MISSING) for text in markers)])
+    listed = {text: code for code, text in enumerate(texts)}
+    listed |= {text: MISSING for text in markers if text not in listed}
     values = np.ones(places.size)
     return Rule(target.column, target, markers, listed, places, values, refused, is_target=True)
-
-
-def _numbered(texts: Iterable[str]) -> list[tuple[str, int]]:
-    return [(text, code) for code, text in enumerate(texts)]
-
-
-def _first_codes(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Return the code of each text; the first one decides."""
-    found: dict[str, int] = {}
-    for text, code in pairs:
-        found.setdefault(text, code)
-    return found
 
 
 def bucket(text: str, count: int) -> int:

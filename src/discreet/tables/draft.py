@@ -223,7 +223,7 @@ def layout(
         if isinstance(first, TextPart):
             found = _text_layout(first.place, formats)
         else:
-            with instead(Refusal(DAMAGED) if first.stamps else None):
+            with instead(DAMAGED if first.stamps else ""):
                 fields = first.fields()
             found = _typed_layout(fields, formats[0])
     found = replace(found, source=listed, target=target, unit=unit, hints=hints or {})

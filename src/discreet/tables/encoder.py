@@ -10,6 +10,7 @@ encoded. So the size of the result is public too. Proof: docs/proofs/cells.md.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -17,10 +18,10 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from discreet.tables import cell_rules
-from discreet.tables.cell_rules import MISSING, NUMBER, UNLISTED, Rule
+from discreet.tables.cell_rules import MISSING, NUMBER, OTHER_TYPE, UNLISTED, Rule
 from discreet.tables.columns import SPACES
 from discreet.tables.messages import Refusal, arrow, instead
-from discreet.tables.schema import Schema, check_array_form
+from discreet.tables.schema import Schema
 from discreet.validate import FloatArray
 
 if TYPE_CHECKING:
@@ -43,13 +44,19 @@ class Encoder:
     def __init__(
         self, schema: Schema, sparse: bool | str = False, dtype: DTypeLike = "float32"
     ) -> None:
-        check_array_form(sparse, dtype)
+        if sparse != "auto" and not isinstance(sparse, (bool, np.bool_)):
+            raise ValueError(f'sparse must be True, False or "auto"; got {sparse!r}.')
+        if dtype not in ("float32", "float64", np.float32, np.float64):
+            raise ValueError(f'dtype must be "float32" or "float64"; got {dtype!r}.')
         self.schema = schema
         self.sparse = schema.is_wide if sparse == "auto" else bool(sparse)
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         target = cell_rules.target_rule(schema)
         self._target = None if target is None else _ColumnEncoder(target)
-        self._groups = [_ColumnEncoder(rule) for rule in cell_rules.column_rules(schema)]
+        self._groups = [
+            _ColumnEncoder(cell_rules.column_rule(name, column, schema.file.missing))
+            for name, column in schema.used.items()
+        ]
         widths = [column.width for column in schema.used.values()]
         self._starts = np.cumsum([0, *widths[:-1]]).tolist()
 
@@ -127,12 +134,12 @@ class Encoder:
         return out
 
 
+@dataclass
 class _ColumnEncoder:
-    """Encoder of the cells of one column by its rule."""
+    """Encoder of the cells of one column by its rule; it keeps the codes of the last block."""
 
-    def __init__(self, rule: Rule) -> None:
-        self.rule = rule
-        self._last: tuple[Any, NDArray[np.int32]] | None = None
+    rule: Rule
+    _last: tuple[Any, NDArray[np.int32]] | None = None
 
     def entries(self, cells: Any, dtype: np.dtype[Any]) -> Entries:
         """Return the column of the group that each row fills, and the number."""
@@ -171,7 +178,7 @@ class _ColumnEncoder:
     def codes(self, cells: Any) -> NDArray[np.int32]:
         """Return the code of each cell; refuse what the rule refuses."""
         rule = self.rule
-        with instead(rule.refusal("other type")):
+        with instead(OTHER_TYPE, name=rule.name):
             distinct, indices = distinct_cells(cells)
             last = self._last  # blocks often have the distinct cells of the block before
             if last is None or not distinct.equals(last[0]):

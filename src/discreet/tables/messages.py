@@ -119,13 +119,16 @@ def door(
 
 
 @contextmanager
-def instead(refusal: Refusal | None = None, place: Place = None) -> Iterator[None]:
-    """Replace the errors of a library by a refusal, and name the origin of the cells."""
+def instead(text: str = "", place: Place = None, **gaps: Any) -> Iterator[None]:
+    """Replace the errors of a library by a refusal, and name the origin of the cells.
+
+    ``text`` and ``gaps`` are those of the `Refusal`; without a text it is the door's.
+    """
     made: BaseException | None = None
     try:
         yield
     except BaseException as error:
-        made = _replacement(error, refusal, place)
+        made = _replacement(error, Refusal(text, **gaps) if text else None, place)
     if made is not None:
         _raise_alone(made)
 

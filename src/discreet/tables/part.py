@@ -123,9 +123,9 @@ class ArrowPart:
             raise Refusal(DAMAGED)
 
     @property
-    def _damaged(self) -> Refusal | None:
+    def _damaged(self) -> str:
         """Refusal of a file that a library cannot read; a door knows what to say of a table."""
-        return Refusal(DAMAGED) if self.stamps else None
+        return DAMAGED if self.stamps else ""
 
 
 Part: TypeAlias = TextPart | ArrowPart

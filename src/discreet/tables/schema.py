@@ -16,8 +16,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from discreet.errors import TableError
 from discreet.files import replacing
 from discreet.page import table
@@ -446,14 +444,6 @@ def check_schema(schema: Any) -> Schema:
     if not isinstance(schema, Schema):
         raise ValueError(f"schema must be a Schema; got {type(schema).__name__}.")
     return schema
-
-
-def check_array_form(sparse: Any, dtype: Any) -> None:
-    """Check the settings that decide on the form of an encoded table."""
-    if sparse != "auto" and not isinstance(sparse, (bool, np.bool_)):
-        raise ValueError(f'sparse must be True, False or "auto"; got {sparse!r}.')
-    if dtype not in ("float32", "float64", np.float32, np.float64):
-        raise ValueError(f'dtype must be "float32" or "float64"; got {dtype!r}.')
 
 
 def _read_values(data: dict[str, Any], name: str, folder: Path) -> None:

@@ -237,7 +237,7 @@ def opened_parquet(path: Path, texts: Iterable[str] = ()) -> Any:
 
     # Buffered: columns are read piece by piece, not a whole group of rows at once.
     options = {"buffer_size": 1 << 18, "pre_buffer": False, "read_dictionary": list(texts)}
-    with instead(Refusal(DAMAGED)):
+    with instead(DAMAGED):
         return pq.ParquetFile(path, **options)
 
 
@@ -267,6 +267,6 @@ def _feather(path: Path, stamp: Stamp) -> ArrowPart:
             for index in range(reader.num_record_batches):
                 yield reader.get_batch(index)
 
-    with instead(Refusal(DAMAGED)), OSFile(os.fspath(path)) as file:
+    with instead(DAMAGED), OSFile(os.fspath(path)) as file:
         fields = ipc.open_file(file).schema
     return ArrowPart.of(path, fields, stream, None, (stamp,))
