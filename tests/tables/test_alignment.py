@@ -11,7 +11,7 @@ pa = pytest.importorskip("pyarrow")
 
 from discreet.tables.alignment import IdCodes, check_aligned, encoded  # noqa: E402
 from discreet.tables.encoder import Encoder  # noqa: E402
-from discreet.tables.reader import open_blocks  # noqa: E402
+from discreet.tables.reader import BlockReader  # noqa: E402
 
 SCHEMA = Schema(
     {"age": Numeric(0, 100), "city": Categorical(["a", "b", "c"])},
@@ -55,9 +55,9 @@ def test_a_row_has_the_features_target_and_id_of_its_record(table, sparse, label
 
 
 def test_blocks_are_joined_in_their_order(table, monkeypatch):
-    monkeypatch.setattr("discreet.tables.request.MOST_ROWS", 7)
-    monkeypatch.setattr("discreet.tables.request.FEWEST_ROWS", 7)
-    blocks = open_blocks(table.drop_columns(["note"]), SCHEMA, True, unit=True, labels=True)
+    monkeypatch.setattr("discreet.tables.parts.MOST_ROWS", 7)
+    monkeypatch.setattr("discreet.tables.parts.FEWEST_ROWS", 7)
+    blocks = BlockReader(table.drop_columns(["note"]), SCHEMA, True, unit=True, labels=True)
     X, y, groups = blocks.joined(1 << 30)
     np.testing.assert_array_equal(X[:, 0], (table["age"].to_numpy() / 100).astype(np.float32))
     assert y.tolist() == table["paid"].to_pylist()

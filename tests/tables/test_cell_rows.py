@@ -17,7 +17,7 @@ pa = pytest.importorskip("pyarrow")
 
 from discreet.tables.cell_rows import CellRows  # noqa: E402
 from discreet.tables.columns import Ignored  # noqa: E402
-from discreet.tables.part import ArrowPart  # noqa: E402
+from discreet.tables.parts import ArrowPart  # noqa: E402
 from discreet.tables.schema import Schema  # noqa: E402
 from discreet.tables.source import Source, source  # noqa: E402
 

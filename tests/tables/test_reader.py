@@ -21,7 +21,7 @@ from discreet.tables import csv_files, storage
 from discreet.tables.columns import Boolean, Categorical, Ignored, Numeric, Ordinal
 from discreet.tables.reader import Encoded, batches, read
 from discreet.tables.schema import FileFormat, Schema, Target
-from discreet.tables.storage import GrowingArray, GrowingRows
+from discreet.tables.storage import GrowingArray, GrowingTable
 
 SCHEMA = Schema(
     {
@@ -298,10 +298,10 @@ def test_growing_arrays() -> None:
 def test_growing_rows_of_more_entries_than_32_bits_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "LARGEST_SMALL_INDEX", 25)
     block = sp.csr_array(np.eye(10, dtype=np.float32))
-    rows = GrowingRows(10, sparse=True, dtype="float32")
+    rows = GrowingTable(10, 1, sparse=True, dtype="float32")
     for _ in range(4):
         rows.append(block)
-    found = rows.finish()
+    found, _, _ = rows.finish()
     np.testing.assert_array_equal(found.toarray(), np.tile(np.eye(10), (4, 1)))
     assert found.indptr.dtype == np.int64
 

@@ -34,8 +34,8 @@ from discreet.tables import (
     draft_private,
     estimate,
     libraries,
+    parts,
     read,
-    request,
     source,
 )
 
@@ -193,7 +193,7 @@ def test_every_source_in_small_blocks(table: object) -> None:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request, "MOST_ROWS", 2)
+    monkeypatch.setattr(parts, "MOST_ROWS", 2)
     monkeypatch.setattr("discreet.tables.csv_files.FIRST_BLOCK", 64)
 
 
@@ -266,7 +266,7 @@ def test_targets() -> None:
 
 
 def test_blocks_of_text_of_any_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request, "MOST_ROWS", 3)
+    monkeypatch.setattr(parts, "MOST_ROWS", 3)
     monkeypatch.setattr("discreet.tables.csv_files.FIRST_BLOCK", 64)
     cells = [*range(40), *range(10**8, 10**8 + 9), *range(40), 10**20, *range(40)]
     path = tmp_path / "t.csv"

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from discreet.errors import TableError
-from discreet.tables import Categorical, Numeric, Schema, Target, request, storage
+from discreet.tables import Categorical, Numeric, Schema, Target, parts, storage
 from discreet.tables import encoder as encoder_module
 from discreet.tables.storage import GrowingArray, memory_limit
 
@@ -89,7 +89,7 @@ def is_mapped(array: np.ndarray) -> bool:
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_the_limit_decides(known: bool, sparse: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request, "MOST_ROWS", 100)
+    monkeypatch.setattr(parts, "MOST_ROWS", 100)
     each = (2 * 8 + 4 if sparse else 8) + 12  # a row of X, and three letters of four bytes
     expected = SCHEMA.open(table(), sparse=sparse)
     for limit, mapped in ((ROWS * each, False), (ROWS * each - 1, True), (ROWS, True), (0, True)):
@@ -106,7 +106,7 @@ def test_the_limit_decides(known: bool, sparse: bool, monkeypatch: pytest.Monkey
 
 def test_sparse_rows_of_more_entries_than_32_bits_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "LARGEST_SMALL_INDEX", 250)
-    monkeypatch.setattr(request, "MOST_ROWS", 64)
+    monkeypatch.setattr(parts, "MOST_ROWS", 64)
     schema = Schema({"c": Categorical(list("abcdefgh"))})
     cells = {"c": ["a", "h", "z"] * 200}
     found = schema.open(cells, memory=0)
@@ -176,7 +176,7 @@ def write_to(kind: type[io.FileIO], monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_disk_that_fills_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request, "MOST_ROWS", 500)
+    monkeypatch.setattr(parts, "MOST_ROWS", 500)
     room = [20_000]
 
     class Limited(io.FileIO):
@@ -206,7 +206,7 @@ def test_writes_may_be_partial(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_bad_cell_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request, "MOST_ROWS", 500)
+    monkeypatch.setattr(parts, "MOST_ROWS", 500)
     bad = table().set_column(0, "a", pa.array([0.5] * (ROWS - 1) + [None]))
     with pytest.raises(TableError, match="column 'a': a cell is missing"):
         SCHEMA.open(bad, memory=0, folder=tmp_path)

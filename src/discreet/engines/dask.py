@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from discreet.engines.blocks import Answer, Held, Marks, Part, Task, count_rows, lost
 from discreet.engines.table import BlockTable, Opened, UnitsOfBlock, check_schema, opened
 from discreet.rows.partitions import Block
-from discreet.tables.reader import open_blocks
+from discreet.tables.reader import BlockReader
 from discreet.tables.schema import Schema
 from discreet.tables.source import source
 from discreet.tables.storage import memory_limit
@@ -187,7 +187,7 @@ def _encode(id: int, key: bytes, part: Any, schema: Schema, form: dict[str, Any]
     """Make a block of a file or of a part of a dataframe, on a worker."""
 
     def make() -> Block:
-        blocks = open_blocks(part, schema, True, unit=True, **form)
+        blocks = BlockReader(part, schema, True, unit=True, **form)
         X, y, codes = blocks.joined(memory_limit(None))
         ids = blocks.ids
         if ids is None or codes is None:

@@ -18,7 +18,7 @@ from discreet.rows.partitions import Block
 from discreet.tables.alignment import IdCodes, encoded
 from discreet.tables.encoder import Encoder
 from discreet.tables.schema import Schema
-from discreet.tables.storage import GrowingRows, GrowingTable
+from discreet.tables.storage import GrowingTable
 
 ADVICE = " Workers need discreet installed for their Python, which PYSPARK_PYTHON names."
 
@@ -132,10 +132,15 @@ def _blocks(
 def _block(id: int, key: bytes, encoder: Encoder, labels: bool, batches: list[Any]) -> Held:
     def make() -> Block:
         schema = encoder.schema
-        rows = GrowingRows(schema.width, sparse=encoder.sparse, dtype=encoder.dtype)
         ids = None if schema.unit is None else IdCodes(schema.unit, schema.file.missing)
-        target = encoder.target_dtype(labels)
-        table = GrowingTable(rows, schema.groups, target, grouped=ids is not None)
+        table = GrowingTable(
+            schema.width,
+            schema.groups,
+            sparse=encoder.sparse,
+            dtype=encoder.dtype,
+            target=encoder.target_dtype(labels),
+            grouped=ids is not None,
+        )
         for batch in batches:
             made = encoded(batch, encoder, target=True, labels=labels, ids=ids)
             table.append(made.X, made.y, made.groups)

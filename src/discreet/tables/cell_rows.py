@@ -25,8 +25,8 @@ from discreet.tables.cell_rules import whole_text
 from discreet.tables.columns import SPACES, Boolean, Column, Numeric
 from discreet.tables.encoder import distinct_cells, numbers, written
 from discreet.tables.messages import arrow
+from discreet.tables.parts import Request
 from discreet.tables.reader import ShowShare, batches
-from discreet.tables.request import Request
 from discreet.tables.schema import Schema
 from discreet.tables.source import Source
 from discreet.validate import FloatArray

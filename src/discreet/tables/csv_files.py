@@ -18,6 +18,7 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -25,7 +26,7 @@ from discreet.tables.alignment import Records
 from discreet.tables.columns import SPACES
 from discreet.tables.encoder import trimmed
 from discreet.tables.messages import Refusal, arrow, joined
-from discreet.tables.request import Request, columns_to_read
+from discreet.tables.parts import Request, Stamp, columns_to_read
 from discreet.tables.schema import FileFormat, Schema
 
 LONGEST_HEADER = 1 << 22
@@ -237,35 +238,51 @@ class _RecordTooLong(Exception):
     """A record does not fit in a block."""
 
 
-def text_records(path: Path, request: Request) -> Iterator[Records]:
-    """Yield the records of a text file block by block, as texts."""
-    block_size = FIRST_BLOCK
-    done = 0
-    shown = 0.0
-    complete = False
-    while not complete:
-        with (
-            TextStream(path, request.schema.file, drafting=request.drafting) as stream,
-            suppress(_RecordTooLong),
-        ):
-            skip = done
-            for batch in _Parser(stream, request, block_size).batches():
-                fresh = batch.slice(min(skip, batch.num_rows))
-                skip -= batch.num_rows - fresh.num_rows
-                if fresh.num_rows:
-                    _check_quotes(fresh, request)
-                    done += fresh.num_rows
-                    shown = max(shown, stream.share)
-                    yield Records(fresh, path, shown)
-            complete = True
-        # A record did not fit. The file is read anew, in larger blocks: records cannot be resumed.
-        block_size *= 8
-        if not complete and block_size > LONGEST_RECORD:
-            raise Refusal(
-                "a record is longer than {most} MB; probably a quote is opened and never closed. "
-                'Correct it, or set quote = "" in [file] if quotes mean nothing in this file.',
-                most=LONGEST_RECORD >> 20,
-            )
+@dataclass(frozen=True)
+class TextPart:
+    """A part of a source that is a text file. Its names and its form depend on the schema."""
+
+    place: Path
+    stamps: tuple[Stamp, ...]
+    names: tuple[str, ...] = ()
+    n_rows: int | None = None
+
+    def check(self, request: Request) -> dict[str, str]:
+        """Check the names of the columns; text has no types."""
+        with TextStream(self.place, request.schema.file, drafting=request.drafting) as stream:
+            columns_to_read(_names(stream, request.schema, request.target), request)
+        return {}
+
+    def records(self, request: Request) -> Iterator[Records]:
+        """Yield the records block by block, as texts."""
+        block_size = FIRST_BLOCK
+        done = 0
+        shown = 0.0
+        complete = False
+        while not complete:
+            with (
+                TextStream(self.place, request.schema.file, drafting=request.drafting) as stream,
+                suppress(_RecordTooLong),
+            ):
+                skip = done
+                for batch in _Parser(stream, request, block_size).batches():
+                    fresh = batch.slice(min(skip, batch.num_rows))
+                    skip -= batch.num_rows - fresh.num_rows
+                    if fresh.num_rows:
+                        _check_quotes(fresh, request)
+                        done += fresh.num_rows
+                        shown = max(shown, stream.share)
+                        yield Records(fresh, self.place, shown)
+                complete = True
+            # A record did not fit. The file is read anew, in larger blocks.
+            block_size *= 8
+            if not complete and block_size > LONGEST_RECORD:
+                raise Refusal(
+                    "a record is longer than {most} MB; probably a quote is opened and never "
+                    'closed. Correct it, or set quote = "" in [file] if quotes mean nothing in '
+                    "this file.",
+                    most=LONGEST_RECORD >> 20,
+                )
 
 
 def _check_quotes(batch: Any, request: Request) -> None:
@@ -283,12 +300,6 @@ def _check_quotes(batch: Any, request: Request) -> None:
                     "the cell. Remove the spaces between delimiter and quote.",
                     name=name,
                 )
-
-
-def check_header(path: Path, request: Request) -> None:
-    """Check the names of a file's columns; no record is read."""
-    with TextStream(path, request.schema.file, drafting=request.drafting) as stream:
-        columns_to_read(_names(stream, request.schema, request.target), request)
 
 
 def _names(stream: TextStream, schema: Schema, target: bool) -> list[str]:
@@ -374,23 +385,18 @@ class _Parser:
         self._stream = stream
         self._uneven = False
         self._failed = False
-        self._options = self._settings(request, names, wanted, block_size)
-
-    def _settings(
-        self, request: Request, names: list[str], wanted: list[str], block_size: int
-    ) -> dict[str, Any]:
         pa = arrow()
         from pyarrow import csv
 
-        schema = request.schema
-        coded = {name for name in request.needed if not schema.holds_numbers(name)}
+        is_number = request.schema.holds_numbers
+        coded = {name for name in request.needed if not is_number(name)}
         repeating = pa.dictionary(pa.int32(), pa.string())  # stored once per block
-        return {
+        self._options: dict[str, Any] = {
             "read_options": csv.ReadOptions(block_size=block_size, column_names=names),
             "parse_options": csv.ParseOptions(
-                delimiter=schema.file.delimiter,
-                quote_char=schema.file.quote or False,
-                newlines_in_values=bool(schema.file.quote),
+                delimiter=file.delimiter,
+                quote_char=file.quote or False,
+                newlines_in_values=bool(file.quote),
                 invalid_row_handler=self._note_uneven,
             ),
             "convert_options": csv.ConvertOptions(
@@ -437,7 +443,13 @@ class _Parser:
                     batch = next(reader, None)
                 except pa.ArrowInvalid:
                     self._failed = True  # what it says may quote the row
-                self._check()
+                self._stream.check()
+                if self._uneven:
+                    raise Refusal(
+                        "a row has another number of fields than the header. Quote cells that hold "
+                        "the delimiter (with no space before the quote), and check that the file "
+                        "was not cut off."
+                    )
                 if batch is None:
                     return
                 if batch.num_rows:
@@ -445,12 +457,3 @@ class _Parser:
         finally:
             if reader is not None:
                 reader.close()
-
-    def _check(self) -> None:
-        self._stream.check()
-        if self._uneven:
-            raise Refusal(
-                "a row has another number of fields than the header. Quote cells that hold the "
-                "delimiter (with no space before the quote), and check that the file was not "
-                "cut off."
-            )

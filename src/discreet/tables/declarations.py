@@ -248,15 +248,17 @@ def from_plain(kind: type[Made], plain: Any) -> Made:
         name = settings.pop("kind", None)
         if name is None:
             raise ValueError(f"kind is missing; it is one of {quoted(KINDS)}.")
-        if not isinstance(name, str) or name not in KINDS:
+        if name not in list(KINDS):
             raise ValueError(f"kind = {name!r} is not known; {nearest(str(name), KINDS)}")
         kind = KINDS[name]  # type: ignore[assignment]
-    settable = [item for item in fields(kind) if item.init]  # type: ignore[arg-type]
-    defaults = {item.name: item.default for item in settable}
+    stated = fields(kind)  # type: ignore[arg-type]
+    defaults = {item.name: item.default for item in stated if item.init}
     known = [*defaults, "bounds"] if kind is Numeric else list(defaults)
-    if unknown := [key for key in settings if key not in known]:
-        texts = (f"{key!r} is not known; {nearest(str(key), known)}" for key in unknown)
-        raise ValueError(" ".join(texts))
+    unknown = [key for key in settings if key not in known]
+    if unknown:
+        raise ValueError(
+            " ".join(f"{key!r} is not known; {nearest(str(key), known)}" for key in unknown)
+        )
     if kind is Numeric:
         _check_numeric(settings)
     elif "values" in known:

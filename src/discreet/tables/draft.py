@@ -19,13 +19,12 @@ from discreet.ledger import Dataset
 from discreet.tables import columns
 from discreet.tables.cell_rows import CellBlock
 from discreet.tables.cell_rules import as_number
-from discreet.tables.csv_files import EMPTY, TextStream
+from discreet.tables.csv_files import EMPTY, TextPart, TextStream
 from discreet.tables.declarations import to_plain, toml_text
 from discreet.tables.estimate import Estimate, Task
 from discreet.tables.messages import Refusal, arrow, door, instead, joined
-from discreet.tables.part import DAMAGED, TextPart
+from discreet.tables.parts import DAMAGED, Request, family
 from discreet.tables.reader import batches
-from discreet.tables.request import Request, family
 from discreet.tables.schema import VERSION, FileFormat, Schema
 from discreet.tables.source import Source, source
 from discreet.validate import flag

@@ -17,8 +17,7 @@ import numpy as np
 
 from discreet.tables.columns import repeated
 from discreet.tables.messages import Refusal, arrow, instead
-from discreet.tables.part import ArrowPart, Stamp
-from discreet.tables.request import Request
+from discreet.tables.parts import ArrowPart, Request, Stamp
 
 
 def table_part(data: Any) -> ArrowPart:

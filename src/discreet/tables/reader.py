@@ -20,10 +20,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from discreet.tables.alignment import EncodedBlock, IdCodes, Records, check_aligned, encoded
 from discreet.tables.encoder import Encoder, trimmed
 from discreet.tables.messages import arrow
-from discreet.tables.request import Request, columns_to_read
+from discreet.tables.parts import Request, columns_to_read
 from discreet.tables.schema import Schema, check_schema
 from discreet.tables.source import Source, source
-from discreet.tables.storage import GrowingRows, GrowingTable, memory_limit
+from discreet.tables.storage import GrowingTable, memory_limit
 
 ShowShare: TypeAlias = Callable[[float], None] | None
 """Function that is called with the share of a source that was read, or None."""
@@ -73,7 +73,7 @@ def read(
     """
     limit = memory_limit(memory)
     has_target = schema.target is not None if target is None else target
-    blocks = open_blocks(
+    blocks = BlockReader(
         data,
         schema,
         has_target,
@@ -85,36 +85,30 @@ def read(
     return blocks.joined(limit, folder, progress)
 
 
-def open_blocks(
-    data: Any,
-    schema: Schema,
-    target: bool,
-    extra: tuple[str, ...] = (),
-    *,
-    unit: bool = False,
-    dtype: str = "float32",
-    sparse: Sparse = "auto",
-    labels: bool = False,
-) -> BlockReader:
-    """Prepare to encode a source block by block; no record is read before the first block."""
-    encoder = Encoder(schema, sparse, dtype)
-    request = Request(schema, target, extra, unit=unit)
-    return BlockReader(source(data), encoder, request, labels=labels)
-
-
 class BlockReader:
-    """A source that is encoded block by block; ``ids`` holds the unit's ids, if asked for."""
+    """A source that is encoded block by block; no record is read before the first block.
+
+    ``ids`` holds the unit's ids, if asked for.
+    """
 
     def __init__(
-        self, found: Source, encoder: Encoder, request: Request, *, labels: bool = True
+        self,
+        data: Any,
+        schema: Schema,
+        target: bool,
+        extra: tuple[str, ...] = (),
+        *,
+        unit: bool = False,
+        dtype: str = "float32",
+        sparse: Sparse = "auto",
+        labels: bool = False,
     ) -> None:
-        self._source = found
-        self._encoder = encoder
-        self._request = request
+        self._encoder = Encoder(schema, sparse, dtype)
+        self._request = Request(schema, target, extra, unit=unit)
+        self._source = source(data)
         self._labels = labels
-        schema = request.schema
         self.ids: IdCodes | None = None
-        if schema.unit is not None and request.unit:
+        if schema.unit is not None and unit:
             self.ids = IdCodes(schema.unit, schema.file.missing)
 
     def blocks(
@@ -148,9 +142,14 @@ class BlockReader:
         """Encode all records as one table, in memory up to ``limit`` bytes, else in a file."""
         encoder = self._encoder
         schema = encoder.schema
-        target = encoder.target_dtype(self._labels) if self._request.target else None
-        rows = GrowingRows(schema.width, sparse=encoder.sparse, dtype=encoder.dtype)
-        table = GrowingTable(rows, schema.groups, target, grouped=self.ids is not None)
+        table = GrowingTable(
+            schema.width,
+            schema.groups,
+            sparse=encoder.sparse,
+            dtype=encoder.dtype,
+            target=encoder.target_dtype(self._labels) if self._request.target else None,
+            grouped=self.ids is not None,
+        )
         with closing(table):
             table.reserve(self._source.n_rows or 0, limit, folder)
             with closing(self.blocks(progress, keep=False)) as blocks:
@@ -295,14 +294,16 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> Any:
         """Encode a table, of the kinds that `fit` takes, as ``schema.width`` columns."""
         encoder = self._encoder()
-        rows = GrowingRows(self.schema.width, sparse=encoder.sparse, dtype=encoder.dtype)
+        form: Any = {"sparse": encoder.sparse, "dtype": encoder.dtype}
+        table = GrowingTable(self.schema.width, self.schema.groups, **form)
         found = source(X)
         request = Request(self.schema, target=False)
         for block in records(found, request, may_be_empty=True):
             with found.door(request, block.place):
                 made = encoded(block.batch, encoder, target=False)
-            rows.append(made.X)
-        return rows.finish()
+            table.append(made.X)
+        rows, _, _ = table.finish()
+        return rows
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Names of the encoded columns."""

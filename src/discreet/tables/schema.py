@@ -343,10 +343,10 @@ class Schema:
         target : bool
             Read the target too. If False, the source may lack it, and y is None.
         """
-        from discreet.tables.reader import open_blocks
+        from discreet.tables.reader import BlockReader
 
         asked = check_texts("extra", extra, stripped=False)
-        found = open_blocks(source, self, target, asked, dtype=dtype, sparse=sparse, labels=True)
+        found = BlockReader(source, self, target, asked, dtype=dtype, sparse=sparse, labels=True)
         return found.blocks(progress)
 
     def to_dict(self) -> dict[str, Any]:

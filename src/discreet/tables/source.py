@@ -13,13 +13,15 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, TypeAlias
 
 from discreet.tables.alignment import Records
+from discreet.tables.csv_files import TextPart
 from discreet.tables.libraries import table_part
 from discreet.tables.messages import Place, Refusal, arrow, door, instead
-from discreet.tables.part import DAMAGED, ArrowPart, Part, Stamp, TextPart
-from discreet.tables.request import Request
+from discreet.tables.parts import DAMAGED, ArrowPart, Request, Stamp
+
+Part: TypeAlias = TextPart | ArrowPart
 
 FileKind = Literal["text", "parquet", "feather"]
 
@@ -100,19 +102,22 @@ class Source:
         A part that does not match the schema in its form or its columns, or has changed, is
         refused. Cells are checked when they are encoded.
         """
-        _check_files(self.files)
+        for stamp in self.files:
+            stamp.check()
         self.check(request)
         sizes = [max(sum(stamp.size for stamp in part.stamps), 1) for part in self.parts]
         before = 0
         empty = True
         for part, size in zip(self.parts, sizes, strict=True):
-            _check_files(part.stamps)
+            for stamp in part.stamps:
+                stamp.check()
             with instead(place=part.place):
                 for block in part.records(request):
                     empty = False
                     share = min((before + size * block.share) / sum(sizes), 1.0)
                     yield block._replace(share=share)
-            _check_files(part.stamps)
+            for stamp in part.stamps:
+                stamp.check()
             before += size
         if empty and not may_be_empty:
             with instead(place=self.parts[0].place):
@@ -125,12 +130,6 @@ class Source:
             "has no records, and {more} more likewise. Choose the file that holds them.",
             more=len(self.parts) - 1,
         )
-
-
-def _check_files(stamps: Iterable[Stamp]) -> None:
-    for stamp in stamps:
-        with instead(place=stamp.path):
-            stamp.check()
 
 
 def source(data: Any) -> Source:

@@ -147,59 +147,44 @@ class GrowingArray:
         raise OSError(error.errno, problem, self._folder) from None
 
 
-class GrowingRows:
-    """A dense or CSR matrix of ``width`` columns to which blocks of rows are added."""
-
-    def __init__(self, width: int, *, sparse: bool, dtype: DTypeLike) -> None:
-        self._width = width
-        self._sparse = sparse
-        self.n_rows = 0
-        self._data = GrowingArray(dtype)
-        self._indices = GrowingArray(np.int32)
-        self._starts = GrowingArray(np.int32)
-
-    def arrays(self, groups: int) -> dict[GrowingArray, int]:
-        """Return the arrays and their entries per row; a sparse row has one per group."""
-        if self._sparse:
-            return {self._data: groups, self._indices: groups, self._starts: 1}
-        return {self._data: self._width}
-
-    def append(self, block: Any) -> None:
-        """Add a block of rows, dense or CSR like the matrix."""
-        self.n_rows += block.shape[0]
-        if not self._sparse:
-            self._data.append(block)
-            return
-        if self._data.size + block.data.size > LARGEST_SMALL_INDEX:
-            self._starts.widen(np.int64)
-        self._starts.append(block.indptr[:-1].astype(np.int64) + self._data.size)
-        self._data.append(block.data)
-        self._indices.append(block.indices)
-
-    def finish(self) -> NDArray[Any] | sp.csr_array:
-        """Return the matrix. Nothing can be added any more."""
-        shape = (self.n_rows, self._width)
-        if not self._sparse:
-            return self._data.finish().reshape(shape)
-        self._starts.append(np.array([self._data.size]))
-        parts = (self._data.finish(), self._indices.finish(), self._starts.finish())
-        return sp.csr_array(parts, shape=shape)
-
-
 class GrowingTable:
     """Encoded rows with their targets and groups, to which blocks are added.
 
-    ``target`` is the type of the targets, None without any; ``groups`` is the number of groups of
-    encoded columns. Everything is in memory, unless `reserve` sets a limit.
+    Everything is in memory, unless `reserve` sets a limit.
+
+    Parameters
+    ----------
+    width, groups : int
+        Number of encoded columns, and of groups of them. A sparse row has one entry per group.
+    sparse, dtype
+        Form of the rows: dense or CSR, and the type of their numbers.
+    target : dtype, optional
+        Type of the targets; None without any.
+    grouped : bool
+        True if each row has a person.
     """
 
     def __init__(
-        self, rows: GrowingRows, groups: int, target: DTypeLike | None, *, grouped: bool
+        self,
+        width: int,
+        groups: int,
+        *,
+        sparse: bool,
+        dtype: DTypeLike,
+        target: DTypeLike | None = None,
+        grouped: bool = False,
     ) -> None:
-        self._rows = rows
+        self._width = width
+        self._sparse = sparse
+        self._n_rows = 0
+        self._data = GrowingArray(dtype)
+        self._indices = GrowingArray(np.int32)
+        self._starts = GrowingArray(np.int32)
         self._targets = None if target is None else GrowingArray(target)
         self._people = GrowingArray(np.int32) if grouped else None
-        self._per_row = rows.arrays(groups)
+        self._per_row = {self._data: width}  # entries of each array per row
+        if sparse:
+            self._per_row = {self._data: groups, self._indices: groups, self._starts: 1}
         for array in (self._targets, self._people):
             if array is not None:
                 self._per_row[array] = 1
@@ -216,20 +201,36 @@ class GrowingTable:
         self._check_size()
 
     def append(
-        self, rows: Any, targets: NDArray[Any] | None, people: NDArray[np.int32] | None
+        self,
+        rows: Any,
+        targets: NDArray[Any] | None = None,
+        people: NDArray[np.int32] | None = None,
     ) -> None:
-        """Add a block."""
-        self._rows.append(rows)
+        """Add a block; its rows are dense or CSR like the table."""
+        self._n_rows += rows.shape[0]
+        if self._sparse:
+            if self._data.size + rows.data.size > LARGEST_SMALL_INDEX:
+                self._starts.widen(np.int64)
+            self._starts.append(rows.indptr[:-1].astype(np.int64) + self._data.size)
+            self._data.append(rows.data)
+            self._indices.append(rows.indices)
+        else:
+            self._data.append(rows)
         for array, block in ((self._targets, targets), (self._people, people)):
             if array is not None and block is not None:
                 array.append(block)
         self._check_size()
 
     def finish(self) -> tuple[NDArray[Any] | sp.csr_array, NDArray[Any] | None, Any]:
-        """Return rows, targets and groups, which have the same length."""
+        """Return rows, targets and groups, which have the same length. Nothing can be added."""
         targets = None if self._targets is None else self._targets.finish()
         people = None if self._people is None else self._people.finish()
-        return self._rows.finish(), targets, people
+        shape = (self._n_rows, self._width)
+        if not self._sparse:
+            return self._data.finish().reshape(shape), targets, people
+        self._starts.append(np.array([self._data.size]))
+        parts = (self._data.finish(), self._indices.finish(), self._starts.finish())
+        return sp.csr_array(parts, shape=shape), targets, people
 
     def close(self) -> None:
         """Give up the content, unless it was finished."""
@@ -240,7 +241,7 @@ class GrowingTable:
         if self._limit is None or self._in_files:
             return
         row_bytes = sum(array.dtype.itemsize * entries for array, entries in self._per_row.items())
-        if max(self._rows.n_rows, self._expected) * row_bytes > self._limit:
+        if max(self._n_rows, self._expected) * row_bytes > self._limit:
             for array, entries in self._per_row.items():
                 array.move_to_file(self._folder, self._expected * entries)
             self._in_files = True

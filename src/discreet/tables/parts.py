@@ -1,18 +1,26 @@
-"""Columns that a schema needs of a source, and checks of them before a record is read.
+"""Parts of a source, and the columns that a schema needs of them.
 
-Every error names the file, the column where there is one, and the rule; none shows a cell, a row's
-number or how many rows break a rule.
+A part is a file, or a table of another library, as Arrow batches of records. All cells of a record
+are in the same batch: a part yields the batches of one reading. Columns are checked before a record
+is read. Every error names the file, the column where there is one, and the rule; none shows a cell,
+a row's number or how many rows break a rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from discreet.tables.alignment import Records
 from discreet.tables.columns import repeated
-from discreet.tables.messages import Refusal, arrow, is_header, joined
+from discreet.tables.messages import Place, Refusal, arrow, instead, is_header, joined
 from discreet.tables.schema import Schema
+
+DAMAGED = "is cut off or damaged. Copy it again."
+"""Refusal of a file that a library cannot read."""
 
 BLOCK_CELLS = 1 << 23
 """Cells, read or encoded, of a block of records: a bound on its memory."""
@@ -142,3 +150,93 @@ def family(kind: Any) -> str:
     if types.is_null(kind):
         return "nothing"
     return "times" if types.is_temporal(kind) else "other"
+
+
+class Stamp(NamedTuple):
+    """Identity and state of a file when it was listed."""
+
+    path: Path
+    device: int
+    inode: int
+    size: int
+    modified: int
+
+    @classmethod
+    def of(cls, path: Path) -> Stamp:
+        """Record a file; refuse what is not a regular one."""
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            raise Refusal("there is no such file. Check the path.") from None
+        except OSError as error:
+            raise Refusal("cannot be opened ({error}).", error=error) from None
+        if path.is_dir():
+            raise Refusal("is a folder. Choose a file in it.")
+        if not path.is_file():
+            # Opening a pipe could wait for ever, and it cannot be read from the start again.
+            raise Refusal("is not a regular file (a pipe or a device); save it to a file first.")
+        return cls(path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+
+    def check(self) -> None:
+        """Refuse a file that is not as it was."""
+        found = None
+        with suppress(Refusal):
+            found = Stamp.of(self.path)
+        with instead(place=self.path):
+            if found is None:
+                raise Refusal("has disappeared since it was listed. Put it back, and start again.")
+            if found != self:
+                raise Refusal(
+                    "has changed since it was listed (its size, its time, or it is another file). "
+                    "Wait until nothing writes to it, and start again."
+                )
+
+
+@dataclass(frozen=True)
+class ArrowPart:
+    """Anything that gives Arrow batches: ``stream`` takes the columns to read and the request.
+
+    ``fields`` returns the Arrow schema without reading a record.
+    """
+
+    place: Place
+    names: tuple[str, ...]
+    fields: Callable[[], Any]
+    stream: Callable[[list[str], Request], Iterable[Any]]
+    n_rows: int | None = None
+    stamps: tuple[Stamp, ...] = ()
+
+    @classmethod
+    def of(cls, place: Place, schema: Any, stream: Any, *known: Any) -> ArrowPart:
+        """Make a part whose Arrow schema is at hand."""
+        return cls(place, tuple(schema.names), lambda: schema, stream, *known)
+
+    def check(self, request: Request) -> dict[str, str]:
+        """Check the names of the columns, and their types."""
+        columns_to_read(self.names, request)
+        with instead(self._damaged):
+            fields = self.fields()
+        return check_types(fields, request)
+
+    def records(self, request: Request) -> Iterator[Records]:
+        """Yield the records block by block."""
+        wanted = columns_to_read(self.names, request)
+        done = 0
+        with instead(self._damaged):
+            batches = iter(self.stream(wanted, request))
+        while True:
+            with instead(self._damaged):
+                batch = next(batches, None)
+            if batch is None:
+                break
+            for start in range(0, batch.num_rows, request.block_rows):
+                block = batch.slice(start, request.block_rows)
+                done += block.num_rows
+                yield Records(block, self.place, done / self.n_rows if self.n_rows else 0.0)
+        if self.n_rows is not None and done != self.n_rows:
+            raise Refusal(DAMAGED)
+
+    @property
+    def _damaged(self) -> str:
+        """Refusal of a file that a library cannot read; a door knows what to say of a table."""
+        return DAMAGED if self.stamps else ""
