@@ -25,6 +25,7 @@ from discreet.estimators.classifiers import LogisticRegression
 from discreet.estimators.evaluation import Calibration, confusion_measures, score_two_classes
 from discreet.estimators.scoring import score_classifier, score_regressor
 from discreet.ledger import Dataset
+from discreet.statement import neighbours
 from discreet.tables import Schema
 from discreet.validate import FloatArray, number
 
@@ -93,6 +94,18 @@ class Evaluation:
     calibration: tuple[Calibration, ...] | None = None
     deviations: Mapping[str, float] | None = None
     guarantee: Guarantee | None = None
+
+    @property
+    def promise(self) -> str:
+        """Guarantee of the evaluation in a sentence; empty if it is exact."""
+        guarantee = self.guarantee
+        if guarantee is None:
+            return ""
+        return (
+            f"This evaluation is {guarantee.epsilon:g}-differentially private (pure, δ = 0) for "
+            f"{neighbours(guarantee)}; {guarantee.public[0]} is treated as public. Its ε adds to "
+            "that of every other release about the same rows."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the evaluation as data that JSON can hold; NaN becomes None."""

@@ -17,7 +17,6 @@ from discreet.cli import options, state
 from discreet.cli.screen import Screen, name_of, table
 from discreet.core import Budget, Relation
 from discreet.files import replacing
-from discreet.statement import neighbours
 
 if TYPE_CHECKING:
     from discreet.table_model import Evaluation, PredictedBlock
@@ -137,11 +136,7 @@ def evaluate(
     title = f"Evaluation on {found.size:,} {units} ({how})"
     screen.result(found.to_dict(), Group(*_tables(title, found)))
     if guarantee is not None:
-        screen.note(
-            f"This evaluation is {guarantee.epsilon:g}-differentially private (pure, δ = 0) for "
-            f"{neighbours(guarantee)}; {guarantee.public[0]} is treated as public. Its ε adds to "
-            "that of every other release about the same rows."
-        )
+        screen.note(found.promise)
 
 
 def _tables(title: str, found: Evaluation) -> Iterator[Table]:

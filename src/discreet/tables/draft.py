@@ -21,9 +21,10 @@ from discreet.tables.cell_rows import CellBlock
 from discreet.tables.cell_rules import as_number
 from discreet.tables.csv_files import EMPTY, TextPart, TextStream
 from discreet.tables.declarations import to_plain, toml_text
+from discreet.tables.encoder import family
 from discreet.tables.estimate import Estimate, Task
 from discreet.tables.messages import Refusal, arrow, door, instead, joined
-from discreet.tables.parts import DAMAGED, Request, family
+from discreet.tables.parts import DAMAGED, Request
 from discreet.tables.reader import batches
 from discreet.tables.schema import VERSION, FileFormat, Schema
 from discreet.tables.source import Source, source

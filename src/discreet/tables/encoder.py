@@ -215,7 +215,7 @@ def written(distinct: pa.Array) -> tuple[list[str | None], list[float | None]]:
     """Return the text of each cell without spaces around it, and its number if it is a fraction."""
     types = arrow().types
     kind = distinct.type
-    texts = trimmed(distinct) if _is_text(kind) else distinct.cast("string")
+    texts = trimmed(distinct) if family(kind) == "texts" else distinct.cast("string")
     is_fraction = types.is_floating(kind) or types.is_decimal(kind)
     numbers_of = distinct.cast("float64").to_pylist() if is_fraction else [None] * len(distinct)
     return texts.to_pylist(), numbers_of
@@ -230,15 +230,14 @@ def numbers(cells: Any, markers: Iterable[str], *, lenient: bool = False) -> Flo
     pa = arrow()
     marks = list(markers)
     array = plain_array(cells)
-    kind = array.type
-    if pa.types.is_dictionary(kind):
-        array = plain_array(array.cast(kind.value_type))
-        kind = array.type
-    if _is_text(kind):
+    if pa.types.is_dictionary(array.type):
+        array = plain_array(array.cast(array.type.value_type))
+    held = family(array.type)
+    if held == "texts":
         found = _parsed(array, marks, lenient)
-    elif pa.types.is_boolean(kind):
+    elif held == "truth values":
         found = array.cast(pa.int8()).cast(pa.float64()).to_numpy(zero_copy_only=False)
-    elif _is_number(kind) or pa.types.is_null(kind):
+    elif held in ("numbers", "nothing"):
         found = array.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     else:
         found = None
@@ -297,11 +296,20 @@ def trimmed(texts: pa.Array) -> pa.Array:
     return arrow().compute.utf8_trim(texts, characters=SPACES)
 
 
-def _is_text(kind: Any) -> bool:
-    types = arrow().types
-    return bool(types.is_string(kind) or types.is_large_string(kind))
+def family(kind: Any) -> str:
+    """Return what cells of an Arrow type are: numbers, texts, truth values, times, nothing, other.
 
-
-def _is_number(kind: Any) -> bool:
+    Dictionaries and extension types count as what they store.
+    """
     types = arrow().types
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+    while types.is_dictionary(kind) or hasattr(kind, "storage_type"):
+        kind = kind.value_type if types.is_dictionary(kind) else kind.storage_type
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "numbers"
+    if types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view":
+        return "texts"
+    if types.is_boolean(kind):
+        return "truth values"
+    if types.is_null(kind):
+        return "nothing"
+    return "times" if types.is_temporal(kind) else "other"

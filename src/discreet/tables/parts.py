@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 from discreet.tables.alignment import Records
 from discreet.tables.columns import repeated
-from discreet.tables.messages import Place, Refusal, arrow, instead, is_header, joined
+from discreet.tables.encoder import family
+from discreet.tables.messages import Place, Refusal, instead, is_header, joined
 from discreet.tables.schema import Schema
 
 DAMAGED = "is cut off or damaged. Copy it again."
@@ -131,25 +132,6 @@ def check_types(fields: Any, request: Request) -> dict[str, str]:
         )
         raise joined([joined(problems, "; "), rule], ". ")
     return families
-
-
-def family(kind: Any) -> str:
-    """Return what cells of an Arrow type are: numbers, texts, truth values, times, nothing, other.
-
-    Dictionaries and extension types count as what they store.
-    """
-    types = arrow().types
-    while types.is_dictionary(kind) or hasattr(kind, "storage_type"):
-        kind = kind.value_type if types.is_dictionary(kind) else kind.storage_type
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return "numbers"
-    if types.is_string(kind) or types.is_large_string(kind) or str(kind) == "string_view":
-        return "texts"
-    if types.is_boolean(kind):
-        return "truth values"
-    if types.is_null(kind):
-        return "nothing"
-    return "times" if types.is_temporal(kind) else "other"
 
 
 class Stamp(NamedTuple):

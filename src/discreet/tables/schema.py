@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 import os
 import tomllib
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -97,6 +97,8 @@ class Schema:
         Names of the encoded columns.
     width : int
         Number of encoded columns.
+    is_wide : bool
+        True if sparse rows, of one entry per group, are smaller than dense ones (float32).
     file_names : tuple of str
         Names of all columns with target and unit, in the order of a file without a header.
     """
@@ -112,7 +114,9 @@ class Schema:
     groups: int = field(init=False, repr=False, compare=False)
     feature_names: list[str] = field(init=False, repr=False, compare=False)
     width: int = field(init=False, repr=False, compare=False)
+    is_wide: bool = field(init=False, repr=False, compare=False)
     file_names: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    _numbers: tuple[tuple[int, Numeric], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         columns = FrozenMapping(self.columns)
@@ -144,13 +148,17 @@ class Schema:
                 "the file's names must be those of all columns, target and unit; these are in one "
                 f"but not the other: {quoted(sorted(odd))}."
             )
+        starts = accumulate((column.width for column in used.values()), initial=0)
+        pairs = zip(starts, used.values(), strict=False)  # the last start is the width
         vars(self).update(
             columns=columns,
             used=FrozenMapping(used),
             groups=len(used),
             feature_names=encoded,
             width=len(encoded),
+            is_wide=8 * len(used) + 8 < 4 * len(encoded),
             file_names=file_names,
+            _numbers=tuple((at, each) for at, each in pairs if isinstance(each, Numeric)),
         )
 
     def _check_unit(self) -> None:
@@ -175,14 +183,14 @@ class Schema:
     @property
     def unbounded(self) -> tuple[int, ...]:
         """Indices of the encoded columns that have no public bounds."""
-        return tuple(at for at, column in self._numbers() if not column.is_bounded)
+        return tuple(at for at, column in self._numbers if not column.is_bounded)
 
     @property
     def whole(self) -> tuple[int, ...]:
         """Indices of the unbounded encoded columns that hold whole numbers."""
         return tuple(
             at
-            for at, column in self._numbers()
+            for at, column in self._numbers
             if not column.is_bounded and column.integer and column.scale == "linear"
         )
 
@@ -194,23 +202,10 @@ class Schema:
         """
         found = {
             at: (*((0.0, 1.0) if column.is_bounded else (None, None)), column.shape)
-            for at, column in self._numbers()
+            for at, column in self._numbers
             if column.shape != "linear"
         }
         return found or None
-
-    def _numbers(self) -> Iterator[tuple[int, Numeric]]:
-        """Yield the numeric columns, each with the index of its first encoded column."""
-        at = 0
-        for column in self.columns.values():
-            if isinstance(column, Numeric):
-                yield at, column
-            at += column.width
-
-    @property
-    def is_wide(self) -> bool:
-        """True if sparse rows, of one entry per group, are smaller than dense ones (float32)."""
-        return 8 * self.groups + 8 < 4 * self.width
 
     def _repr_html_(self) -> str:
         from discreet.card.descriptions import describe_columns
@@ -358,8 +353,9 @@ class Schema:
             plain["extra"] = self.extra
         for name in ("about", "file", "target", "spent"):
             part = getattr(self, name)
-            if part not in (None, FileFormat(), About()):
-                plain[name] = to_plain(part)
+            stated = {} if part is None else to_plain(part)
+            if stated:
+                plain[name] = stated
         plain["columns"] = {name: to_plain(column) for name, column in self.columns.items()}
         return plain
 
