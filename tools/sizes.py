@@ -26,9 +26,7 @@ RINGS: dict[str, tuple[str, ...]] = {
     "3. sums over rows: rows, losses, engines": (
         "rows",
         "engines",
-        "objectives/formulas.py",
-        "objectives/losses.py",
-        "objectives/problem.py",
+        "objectives",
     ),
     "4. methods on exact rows": ("exact",),
     "5. charges that outlive a fit: ledger, tuning": (

@@ -1,4 +1,4 @@
-"""The curator: the only code that reads rows, and it charges before it reads.
+"""The curator: the only code that answers about rows, and it charges before it reads.
 
 `Curator.ask` is the gate. It checks a question (nothing is spent on a bad one), charges the filter,
 reads the rows, adds noise and returns the noisy answer, in this order. A few other doors exist for
