@@ -202,20 +202,20 @@ class GrowingTable:
 
     def append(
         self,
-        rows: Any,
+        encoded: Any,
         targets: NDArray[Any] | None = None,
         people: NDArray[np.int32] | None = None,
     ) -> None:
         """Add a block; its rows are dense or CSR like the table."""
-        self._n_rows += rows.shape[0]
+        self._n_rows += encoded.shape[0]
         if self._sparse:
-            if self._data.size + rows.data.size > LARGEST_SMALL_INDEX:
+            if self._data.size + encoded.data.size > LARGEST_SMALL_INDEX:
                 self._starts.widen(np.int64)
-            self._starts.append(rows.indptr[:-1].astype(np.int64) + self._data.size)
-            self._data.append(rows.data)
-            self._indices.append(rows.indices)
+            self._starts.append(encoded.indptr[:-1].astype(np.int64) + self._data.size)
+            self._data.append(encoded.data)
+            self._indices.append(encoded.indices)
         else:
-            self._data.append(rows)
+            self._data.append(encoded)
         for array, block in ((self._targets, targets), (self._people, people)):
             if array is not None and block is not None:
                 array.append(block)
