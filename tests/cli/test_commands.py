@@ -226,7 +226,9 @@ def test_numeric_columns_have_curves_unless_told_otherwise(people, tmp_path):
     assert fit(people, tmp_path / "curves.json") == Exit.OK
     assert fit(people, tmp_path / "lines.json", "--features", "linear") == Exit.OK
     assert discreet.load(tmp_path / "curves.json")[-1].features_.expansion is not None
-    assert discreet.load(tmp_path / "lines.json")[-1].features_.is_identity
+    linear = discreet.load(tmp_path / "lines.json")[-1].features_
+    assert linear.bounds is None
+    assert linear.expansion is None
     assert fit(people, tmp_path / "none.json", "--features", "trees") == Exit.USAGE
 
 
