@@ -261,6 +261,10 @@ def test_derived_numbers():
         }
     )
     assert schema.feature_names == ["a", "a=(missing)", "b=x", "b=y", "b=(other)", "c", "d"]
+    schema.feature_names.clear()  # a list of the caller's own
+    assert schema.feature_names[0] == "a"
+    with pytest.raises(TypeError):
+        schema.used["e"] = Numeric(0, 1)
     assert schema.width == 7
     assert schema.groups == 4
     assert schema.max_norm == 2.0

@@ -93,8 +93,6 @@ class Schema:
         Columns that are encoded (not ignored).
     groups : int
         Number of columns that are encoded.
-    feature_names : list of str
-        Names of the encoded columns.
     width : int
         Number of encoded columns.
     is_wide : bool
@@ -112,7 +110,6 @@ class Schema:
     extra: str = "refuse"
     used: Mapping[str, Column] = field(init=False, repr=False, compare=False)
     groups: int = field(init=False, repr=False, compare=False)
-    feature_names: list[str] = field(init=False, repr=False, compare=False)
     width: int = field(init=False, repr=False, compare=False)
     is_wide: bool = field(init=False, repr=False, compare=False)
     file_names: tuple[str, ...] = field(init=False, repr=False, compare=False)
@@ -135,7 +132,8 @@ class Schema:
             )
         choice("extra", self.extra, ("refuse", "ignore"))
         self._check_unit()
-        encoded = [each for name, column in used.items() for each in column.feature_names(name)]
+        vars(self).update(columns=columns, used=FrozenMapping(used), groups=len(used))
+        encoded = self.feature_names
         if twice := repeated(encoded):
             raise ValueError(
                 f"two encoded columns would be called {quoted(twice)}; rename a column or a value."
@@ -151,10 +149,6 @@ class Schema:
         starts = accumulate((column.width for column in used.values()), initial=0)
         pairs = zip(starts, used.values(), strict=False)  # the last start is the width
         vars(self).update(
-            columns=columns,
-            used=FrozenMapping(used),
-            groups=len(used),
-            feature_names=encoded,
             width=len(encoded),
             is_wide=8 * len(used) + 8 < 4 * len(encoded),
             file_names=file_names,
@@ -174,6 +168,11 @@ class Schema:
         else:
             return
         raise ValueError(f"unit = {self.unit!r} says whose row a row is, but {other}")
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the encoded columns."""
+        return [each for name, column in self.used.items() for each in column.feature_names(name)]
 
     @property
     def max_norm(self) -> float:
