@@ -32,17 +32,17 @@ LAYOUTS = {
     "csr": sp.csr_array,
     "csr32": lambda X: sp.csr_array(X.astype(np.float32)),
 }
-START = AffineMap.to_norm(2.0, D).scaled(0.5)
+START = AffineMap.to_norm(2.0, D).then(0.5)
 MOVES = {
-    "scaled": START.shifted(MEAN).scaled(WEIGHTS),
-    "turned": START.shifted(MEAN).scaled(WEIGHTS).rotated(MATRIX),
-    "shifted last": START.rotated(MATRIX).scaled(WEIGHTS).shifted(MEAN),
+    "scaled": START.then(1.0, MEAN).then(WEIGHTS),
+    "turned": START.then(1.0, MEAN).then(WEIGHTS).then(MATRIX),
+    "shifted last": START.then(MATRIX).then(WEIGHTS).then(1.0, MEAN),
 }
 UNITS = np.exp2([3, -2, 0, 1, -40, 5])
 IN_UNITS = replace(AffineMap.in_units(UNITS), row_norm=9.0)
 MOVES |= {
-    "in units": IN_UNITS.scaled(0.1).shifted(MEAN),
-    "in units, turned": IN_UNITS.scaled(0.1).shifted(MEAN).rotated(MATRIX),
+    "in units": IN_UNITS.then(0.1).then(1.0, MEAN),
+    "in units, turned": IN_UNITS.then(0.1).then(1.0, MEAN).then(MATRIX),
 }
 
 
@@ -135,13 +135,13 @@ def hard_rows(move):
     return np.array(rows)
 
 
-FAR = AffineMap.to_norm(2.0, D).scaled(0.5).shifted(100.0 * np.eye(D)[0])
+FAR = AffineMap.to_norm(2.0, D).then(0.5).then(1.0, 100.0 * np.eye(D)[0])
 
 
 @pytest.mark.parametrize("name", [*MOVES, "far", "far, turned"])
 def test_the_bound_of_a_map_covers_its_offset(name):
     """No row that was moved is longer, even one that lies opposite to the offset."""
-    move = (MOVES | {"far": FAR, "far, turned": FAR.rotated(MATRIX)})[name]
+    move = (MOVES | {"far": FAR, "far, turned": FAR.then(MATRIX)})[name]
     matrix = np.diag(move.linear) if move.is_diagonal else move.linear
     largest = np.linalg.svd(matrix / move.units)[2][0]
     towards = -(matrix / move.units).T @ move.offset
@@ -328,7 +328,7 @@ def test_what_cannot_be_moved_is_refused():
 
 def test_short_rows_without_a_constant_are_clipped_as_if_their_norm_were_1():
     """So their factors stay within the clip, which the error of a mapped sum rests on."""
-    move = MOVES["scaled"].scaled(1e-3)
+    move = MOVES["scaled"].then(1e-3)
     for kind in (np.asarray, sp.csr_array):
         rows = moved_rows(kind(TABLE[:1]), np.full(1, 1e9), move, fit_intercept=False)
         norm = rows.norms()[0]
@@ -372,7 +372,7 @@ def test_norms_in_units_are_those_of_a_table_in_units(layout):
 def test_a_row_that_overflows_in_its_units_counts_as_zero(layout):
     """No error and no warning: both would be about that row."""
     X = np.vstack([TABLE[:3], np.full(D, 1e300)])
-    far = replace(AffineMap.in_units(np.exp2([40] * D)), row_norm=2.0**40).scaled(0.5**40)
+    far = replace(AffineMap.in_units(np.exp2([40] * D)), row_norm=2.0**40).then(0.5**40)
     rows = moved_rows(layout(X), TARGETS[:4], far, fit_intercept=True, row_norm=1.0)
     few = moved_rows(layout(X[:3]), TARGETS[:3], far, fit_intercept=True, row_norm=1.0)
     weights = np.append(np.full(D, 0.2), 0.0)
