@@ -155,11 +155,11 @@ def test_the_bound_of_a_map_covers_its_offset(name):
 def test_lengths_are_upper_bounds(move, layout):
     X = hard_rows(move)
     rows = moved_rows(LAYOUTS[layout](X), np.zeros(len(X)), move, fit_intercept=False)
-    for x, scale, length in zip(X, rows.scales, rows.all_bounds(), strict=True):
+    for x, scale, length in zip(X, rows.scales, rows.bounds(), strict=True):
         assert Fraction(float(length)) ** 2 >= exact_length(x, move, scale)
         assert length <= 2.01 * move.bound + 1
     ordinary = np.linalg.norm(written(X[-2:], move), axis=1)
-    assert rows.all_bounds()[-2:] == pytest.approx(ordinary, rel=1e-6)
+    assert rows.bounds()[-2:] == pytest.approx(ordinary, rel=1e-6)
 
 
 @pytest.mark.parametrize("layout", ["C", "csr"])
@@ -202,7 +202,7 @@ def test_the_length_of_a_row_is_a_function_of_that_row(table, move):
     whole = moved_rows(table, np.zeros(N), move, fit_intercept=False)
     order = np.random.default_rng(3).permutation(N)[: N - 7]
     part = moved_rows(table[order], np.zeros(N - 7), move, fit_intercept=False)
-    assert np.array_equal(part.all_bounds(), whole.all_bounds()[order])
+    assert np.array_equal(part.bounds(), whole.bounds()[order])
 
 
 def test_norms_are_computed_once_and_never_missing(table, move):
@@ -211,14 +211,14 @@ def test_norms_are_computed_once_and_never_missing(table, move):
     rows = base.transformed(move, fit_intercept=False, row_norm=1.5)
     assert base.transformed(move, fit_intercept=False).norm_bounds is rows.norm_bounds
     assert base.transformed(move, fit_intercept=True).norm_bounds is not rows.norm_bounds
-    expected = rows.all_bounds().copy()
+    expected = rows.bounds().copy()
     for missing in (slice(0, 5), slice(100, 101), slice(N - 3, N), slice(0, N)):
         other = replace(rows, norm_bounds=expected.copy())
         other.norm_bounds[missing] = 0.0
         few = other.take(np.arange(N))
         assert np.array_equal(other.norms(), expected)
         assert row_sum(other).values.tolist() == row_sum(rows).values.tolist()
-        assert np.array_equal(few.all_bounds(), expected)
+        assert np.array_equal(few.bounds(), expected)
 
 
 def test_rows_take_a_row_norm_later(table):
@@ -244,7 +244,7 @@ def test_sparse_rows_mapped_to_almost_nothing_have_their_slack():
     X = offset / 0.7 * (1 + sizes * generator.standard_normal((500, D)))
     rows = moved_rows(sp.csr_array(X), np.zeros(500), move, fit_intercept=False)
     exact = [exact_length(x, move, s) for x, s in zip(X, rows.scales, strict=True)]
-    for norm, square in zip(rows.all_bounds(), exact, strict=True):
+    for norm, square in zip(rows.bounds(), exact, strict=True):
         assert Fraction(float(norm)) ** 2 >= square
     squares = np.empty(500)
     numbers = (rows.scales, move.linear, move.offset, float(offset @ offset))
