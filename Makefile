@@ -4,7 +4,7 @@ BIN := .venv/bin
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 
 .PHONY: help demo test test-process test-spark test-bench lint check-slow check-ledger bench \
-	bench-speed bench-guard bench-guard-update docs lock release nightly mutate clean
+	bench-speed bench-guard bench-guard-update docs lock release nightly mutate coverage clean
 
 help:
 	@echo "make demo         train private models on generated data and show what the budget bought"
@@ -23,6 +23,7 @@ help:
 	@echo "make release      build, check, materials and checksums in out/release (REPOSITORY=https://…)"
 	@echo "make nightly      what is too long for a test, in small forms (hours; tools/commands.toml)"
 	@echo "make mutate       break trusted code on purpose and see whether its tests fail (half an hour)"
+	@echo "make coverage     lines and branches that the tests run, without compiled kernels (10 minutes)"
 	@echo "make docs         build the documentation into out/docs: runs all tutorials, checks all links"
 
 .venv/bin/python:
@@ -85,6 +86,10 @@ lint: .venv/.developer
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+coverage: .venv/.developer
+	OMP_NUM_THREADS=1 $(BIN)/python -m coverage run -m pytest -q
+	$(BIN)/python -m coverage report --skip-covered
 
 check-slow: .venv/.developer
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m slow tests bench/tests

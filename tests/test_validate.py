@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 from discreet import validate
@@ -144,3 +146,14 @@ def test_declared_fields_are_checked_by_their_annotations():
 
 def test_long_values_are_cut_in_messages():
     assert len(validate.display("x" * 1000)) == 60
+
+
+def test_columns_of_tables_that_are_not_numbers_are_named_and_truth_values_found():
+    columns = {"a": [1.5, 2.0], "b": [True, False], "c": ["x", "y"]}
+    for table in (pd.DataFrame(columns), pl.DataFrame(columns)):
+        with pytest.raises(ValueError, match=r"not numbers: c\. "):
+            validate.check_table(table)
+        assert validate.check_table(table[["a", "b"]]) == (1,)
+    assert validate.check_table(np.array([["1", "2.5"]], dtype=object)) == ()
+    with pytest.raises(ValueError, match=r"not numbers: column 1\. "):
+        validate.check_table(np.array([["1", "secret"]], dtype=object))

@@ -209,14 +209,14 @@ def files_of(root: Path, paths: list[str]) -> list[str]:
 
 
 def trusted(root: Path) -> list[str]:
-    """Return the files and folders of trusted code, as ``tools/sizes.py`` lists them."""
+    """Return the files of trusted code, as ``tools/sizes.py`` lists them."""
     spec = importlib.util.spec_from_file_location("sizes", root / "tools" / "sizes.py")
     if spec is None or spec.loader is None:
         raise SystemExit(f"tools/sizes.py cannot be loaded from {root}.")
     sizes = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(sizes)
-    parts = [part for ring in sizes.RINGS.values() for part in ring]
-    return [(sizes.SOURCE / part).relative_to(root).as_posix() for part in parts]
+    files = [file for ring in sizes.RINGS.values() for file in sizes.trusted(ring)]
+    return [file.relative_to(root).as_posix() for file in files]
 
 
 def draw(candidates: list[Breakage], count: int, seed: int) -> list[Breakage]:

@@ -22,13 +22,13 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
-from discreet import core
+from discreet import core, exact
 from discreet.accounting.budget import Relation
-from discreet.core.histogram import LimitedHistogram, StabilityHistogram
 from discreet.core.mechanisms import Gaussian, L2Norm, Laplace
 from discreet.core.questions import NoisySum, Public, Question
 from discreet.core.selections import ExponentialMechanism, LaplaceNoisyMax, PermuteAndFlip
 from discreet.errors import PrivacyError
+from discreet.exact.histogram import LimitedHistogram, StabilityHistogram
 from discreet.objectives import Huber
 from discreet.rows import Rows, Units, as_rows
 from discreet.rows.scored import ScoredRows, scored_rows
@@ -144,11 +144,18 @@ class _Probe:
         return 0
 
 
+def modules() -> Iterator[tuple[str, str]]:
+    """Yield the modules in which questions may be defined: of core and of exact."""
+    for package in (core, exact):
+        for name in sorted(module.name for module in pkgutil.iter_modules(package.__path__)):
+            yield package.__name__, name
+
+
 def kinds() -> list[Any]:
-    """Return the classes of questions of the core that can be asked, in the order of the code."""
+    """Return the classes of questions that can be asked, in the order of the code."""
     found: list[Any] = []
-    for name in sorted(module.name for module in pkgutil.iter_modules(core.__path__)):
-        module = importlib.import_module(f"{core.__name__}.{name}")
+    for package, name in modules():
+        module = importlib.import_module(f"{package}.{name}")
         found += [
             kind
             for kind in vars(module).values()
@@ -159,7 +166,7 @@ def kinds() -> list[Any]:
     return found
 
 
-def samples(kind: Any) -> Iterator[tuple[str, Question[Any]]]:
+def samples(kind: Any) -> Iterator[tuple[str, Question[Any, Any]]]:
     """Yield questions of a class with their names: one for each formula of its sensitivity."""
     names = [field.name for field in fields(kind)]
     unknown = [name for name in names if name not in SAMPLES]
@@ -195,10 +202,10 @@ def scored(unit: str) -> ScoredRows:
 
 
 ROWS = {"questions": table_rows, "cell_questions": cell_rows, "score_questions": scored}
-"""Rows that the questions of each module of the core are about, by their unit."""
+"""Rows that the questions of each module are about, by their unit."""
 
 
-def rows_of(question: Question[Any], unit: str) -> Any:
+def rows_of(question: Question[Any, Any], unit: str) -> Any:
     """Return rows that a question can be asked of."""
     modules = [kind.__module__.rpartition(".")[2] for kind in type(question).__mro__]
     return next(ROWS[name] for name in modules if name in ROWS)(unit)
@@ -209,7 +216,7 @@ def public(relation: Relation) -> Public:
     return Public(relation, 4, WIDTH, WIDTH, NORM)
 
 
-def accepted(question: Question[Any], mechanism: Any, relation: Relation) -> bool:
+def accepted(question: Question[Any, Any], mechanism: Any, relation: Relation) -> bool:
     """Return True if a question takes this mechanism."""
     try:
         question.check(public(relation), mechanism)
@@ -218,7 +225,7 @@ def accepted(question: Question[Any], mechanism: Any, relation: Relation) -> boo
     return True
 
 
-def mechanisms(question: Question[Any]) -> str:
+def mechanisms(question: Question[Any, Any]) -> str:
     """Return the kinds of mechanisms that a question takes, under both relations."""
     taken = [
         {type(each).__name__ for each in MECHANISMS if accepted(question, each, relation)}
@@ -234,7 +241,7 @@ def mechanisms(question: Question[Any]) -> str:
     return ", ".join(f"`{name}`" for name in names) + uses
 
 
-def handed(question: Question[Any], relation: Relation, error: float) -> float:
+def handed(question: Question[Any, Any], relation: Relation, error: float) -> float:
     """Return the sensitivity that a question hands to its mechanism."""
     probe = _Probe()
     exact = question.on(rows_of(question, "row"))
@@ -289,7 +296,7 @@ def sensitivity(question: Any, relation: Relation) -> str:
     return text + (", monotone" if accepted(question, MONOTONE, relation) else "")
 
 
-def units(question: Question[Any]) -> str:
+def units(question: Question[Any, Any]) -> str:
     """Return the privacy units of rows that a question can be asked of."""
     found = []
     for unit in ("row", "person"):

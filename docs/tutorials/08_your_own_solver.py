@@ -3,8 +3,8 @@ Adding a solver and benchmarking it
 ===================================
 
 A solver is an ordinary optimiser that never sees a row. It asks a *curator*, which charges the
-budget, reads the rows and adds the noise. So a solver of yours can be bad, but it cannot leak, and
-it cannot spend more than its budget.
+budget, reads the rows and adds the noise. So a mistake in your solver can make a bad model, but it
+cannot leak, and the solver cannot spend more than its budget.
 
 Here: gradient descent with equally noisy gradients and decreasing steps. It is one class.
 """

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from discreet import core
+from discreet import core, exact
 from discreet.core import (
     Account,
     Curator,
@@ -15,13 +15,13 @@ from discreet.core import (
     SelectionMechanism,
 )
 from discreet.core.bits import SeededBits, SystemBits
-from discreet.core.histogram import StabilityHistogram, noisy_limit
 from discreet.core.mechanisms import AdditiveMechanism
 from discreet.core.noise import Noise, from_grid, on_grid
 from discreet.core.questions import NoisySum, Question
-from discreet.core.ranges import edges, norm_candidates
 from discreet.estimators.scoring import score_classifier, score_histogram, score_regressor
+from discreet.exact.histogram import StabilityHistogram, noisy_limit
 from discreet.preparation import RowNorms, Step
+from discreet.rows.counts import edges, norm_candidates
 
 __all__ = [
     "Account",
@@ -42,6 +42,7 @@ __all__ = [
     "cached_calibration",
     "core",
     "edges",
+    "exact",
     "from_grid",
     "noisy_limit",
     "norm_candidates",

@@ -28,13 +28,11 @@ from discreet.core.questions import (
     SquareSum,
 )
 from discreet.core.ranges import (
-    edges,
-    norm_candidates,
     select_median_norm,
 )
 from discreet.errors import BudgetExceeded, PrivacyError
 from discreet.rows import as_rows
-from discreet.rows.counts import Counts, cell_counts
+from discreet.rows.counts import Counts, cell_counts, edges, norm_candidates
 
 from . import spies
 from .spies import SpyRows

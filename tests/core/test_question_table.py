@@ -55,12 +55,13 @@ def subclasses(kind):
 
 def test_every_question_has_a_row():
     """Classes of other modules, as those of tests, have no row."""
-    tool.kinds()  # it imports all modules of the core
+    tool.kinds()  # it imports all modules of core and exact
     concrete = {
         kind.__name__
         for kind in subclasses(questions.Question)
         if kind.on is not questions.Question.on and hasattr(kind, "protected")
-        if kind.__module__.startswith("discreet.core.") and not kind.__name__.startswith("_")
+        if kind.__module__.startswith(("discreet.core.", "discreet.exact."))
+        if not kind.__name__.startswith("_")
     }
     names = [kind.__name__ for kind in tool.kinds()]
     assert sorted(names) == sorted(concrete)

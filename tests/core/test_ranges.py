@@ -11,14 +11,12 @@ from discreet.core import ExponentialMechanism, ranges
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
 from discreet.core.ranges import (
-    edges,
-    norm_candidates,
     select_bounds_from_counts,
     tail_share,
 )
 from discreet.errors import PrivacyError
 from discreet.rows import counts as row_counts
-from discreet.rows.counts import Counts
+from discreet.rows.counts import Counts, edges, norm_candidates
 
 SMALL = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
 
@@ -282,7 +280,7 @@ def test_weights_are_scored_in_units_of_rows():
         for counts, of in ((whole, 1), (fractions, unit))
     ]
     assert ends[0] == ends[1]
-    candidates = ranges.norm_candidates()
+    candidates = norm_candidates()
     norms = cell_counts(values, candidates)
     for counts in (Counts(norms, 1), Counts(norms * unit, unit)):
         settings = (candidates, 300, mechanism, noise(0))

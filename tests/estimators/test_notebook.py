@@ -24,7 +24,7 @@ from discreet.tables.columns import Categorical, Ignored, Numeric
 from discreet.tables.declarations import Spent, Target
 from discreet.tables.schema import Schema
 from discreet.tuning import tune
-from discreet.tuning.plan import Plan, Planned
+from discreet.tuning.plan import Forecast, Planned
 
 
 class Balanced(HTMLParser):
@@ -273,7 +273,7 @@ FIGURES = {
     "coefficients": lambda model: model.plot_coefficients(),
     "effects": lambda model: model.plot_effects(),
     "trace": lambda model: model.plot_trace(),
-    "plan": lambda model: Plan(
+    "plan": lambda model: Forecast(
         1000, 3, "classification", 1e-6, "add_remove", (PLANNED, replace(PLANNED, epsilon=2.0))
     ).plot(),
     "audit": lambda model: draw([Audit(**AUDIT)]),

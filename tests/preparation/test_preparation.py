@@ -38,6 +38,7 @@ from discreet.core.questions import (
 from discreet.core.session import Session
 from discreet.estimators.classifiers import label_codes
 from discreet.objectives import L2, Logistic, Problem
+from discreet.papers.objpert import ObjPert
 from discreet.preparation import (
     WIDEST,
     Balance,
@@ -53,7 +54,6 @@ from discreet.rows import Rows, RowWeights, as_rows
 from discreet.rows.scores import score_sum
 from discreet.rows.sums import gradient_sum
 from discreet.solvers.gd import GD
-from discreet.solvers.objpert import ObjPert
 
 from .prepared import ALL, FULL, RAW, SCORE, Y, model
 

@@ -5,11 +5,10 @@ import pytest
 import scipy.sparse as sp
 from scipy.linalg import hilbert
 
-from discreet.core.ranges import norm_candidates
 from discreet.errors import NotSupported
 from discreet.objectives import Hinge, Huber, Logistic, Softmax, Squared
 from discreet.rows import AffineMap, Units, as_rows, scores
-from discreet.rows.counts import slope_counts
+from discreet.rows.counts import norm_candidates, slope_counts
 from discreet.rows.scores import curvature_sum, score_square_sum, score_sum
 
 from .questions import triangle
@@ -194,3 +193,10 @@ def test_losses_without_bounds_are_refused(kernel, loss):
     rows = as_rows(np.zeros((2, 1)), np.zeros(2), fit_intercept=False)
     with pytest.raises(NotSupported):
         kernel(rows, np.zeros(1), loss, 1.0)
+
+
+def test_errors_of_scores_grow_with_the_clip():
+    """Rows longer than the clip: a sum of parts of norm up to slope·clip is rounded as such."""
+    rows = as_rows(np.full((50, 2), 1e6), np.zeros(50), fit_intercept=False)
+    errors = [score_sum(rows, np.zeros(2), Huber(0.5), clip).error for clip in (1.0, 64.0)]
+    assert errors[1] == pytest.approx(64 * errors[0], rel=1e-3)

@@ -8,10 +8,10 @@ import pytest
 
 from discreet.core import Account, Budget, Curator, Laplace, PermuteAndFlip, Relation, ranges
 from discreet.core.bits import SeededBits
-from discreet.core.cell_questions import CellBounds, KindVote, TextCounts
-from discreet.core.histogram import LimitedHistogram, StabilityHistogram
 from discreet.core.noise import Noise
 from discreet.errors import BudgetExceeded, PrivacyError, TableError
+from discreet.exact.cell_questions import CellBounds, KindVote, TextCounts
+from discreet.exact.histogram import LimitedHistogram, StabilityHistogram
 
 pa = pytest.importorskip("pyarrow")
 

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from discreet import Ledger
-from discreet.core import Budget, Laplace, PermuteAndFlip, cell_questions
-from discreet.core.cell_questions import CellBounds, KindVote, TextCounts
-from discreet.core.histogram import LimitedHistogram, StabilityHistogram
+from discreet.core import Budget, Laplace, PermuteAndFlip
 from discreet.errors import (
     BudgetExceeded,
     NotSupported,
@@ -19,6 +17,9 @@ from discreet.errors import (
     PrivacyLeakWarning,
     TableError,
 )
+from discreet.exact import cell_questions
+from discreet.exact.cell_questions import CellBounds, KindVote, TextCounts
+from discreet.exact.histogram import LimitedHistogram, StabilityHistogram
 from discreet.tables import cell_rows, estimate
 from discreet.tables.columns import Boolean, Categorical, Ignored, Numeric
 from discreet.tables.schema import Schema

@@ -11,10 +11,11 @@ from discreet import Bounds
 from discreet.core import Laplace
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
-from discreet.core.ranges import edges, select_bounds_from_counts
+from discreet.core.ranges import select_bounds_from_counts
 from discreet.core.selections import PermuteAndFlip
 from discreet.errors import PrivacyLeakWarning, TableError
 from discreet.rows import cell_counts
+from discreet.rows.counts import edges
 from discreet.tables import (
     About,
     Categorical,

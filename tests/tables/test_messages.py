@@ -127,3 +127,9 @@ def test_numpy_does_not_warn_behind_a_door(recwarn):
     with door(NAMES):
         np.float64(1e308) * np.array([10.0])
     assert not recwarn.list
+
+
+def test_ten_names_are_listed_and_the_others_counted():
+    names = [f"c{number}" for number in range(12)]
+    listed = ", ".join(repr(name) for name in names[:10])
+    assert str(Refusal("{names}", header=names, names=names)) == f"{listed} and 2 more"

@@ -29,7 +29,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from discreet.audit.attack import FAR, Attack, Statistic, learn, most_telling, run
+from discreet.audit.attack import LARGEST_NUMBER, Attack, Statistic, learn, most_telling, run
 from discreet.audit.cases import attacks
 from discreet.audit.statistics import LEARNING_SHARE, Event, choose_event
 from discreet.core import Relation
@@ -150,7 +150,12 @@ def draw(case: Case, trials: int) -> tuple[Attack, Outputs]:
         warnings.simplefilter("ignore")
         first, second = (np.asarray(attack.draw(world, each), dtype=float) for world in (0, 1))
     first, second = (
-        np.nan_to_num(outputs.reshape(each, -1), nan=2 * FAR, posinf=FAR, neginf=-FAR)
+        np.nan_to_num(
+            outputs.reshape(each, -1),
+            nan=2 * LARGEST_NUMBER,
+            posinf=LARGEST_NUMBER,
+            neginf=-LARGEST_NUMBER,
+        )
         for outputs in (first, second)
     )
     return attack, (first, second)

@@ -1,4 +1,4 @@
-"""The curator: the only code that reads rows, and it charges before it reads.
+"""The curator: the only code that answers about rows, and it charges before it reads.
 
 `Curator.ask` is the gate. It checks a question (nothing is spent on a bad one), charges the filter,
 reads the rows, adds noise and returns the noisy answer, in this order. A few other doors exist for
@@ -35,7 +35,7 @@ from discreet.validate import FloatArray, integer, number, positive
 
 Result = TypeVar("Result")
 
-Asked = tuple[Question[Any], Mechanism]
+Asked = tuple[Question[Any, Any], Mechanism]
 """A question and the mechanism that is to answer it."""
 
 
@@ -126,7 +126,7 @@ class Curator(AccountPart):
 
     # ---- the gate
 
-    def ask(self, question: Question[Answer], mechanism: Mechanism) -> Answer:
+    def ask(self, question: Question[Any, Answer], mechanism: Mechanism) -> Answer:
         """Return a private answer to one question.
 
         Privacy

@@ -24,8 +24,6 @@ from discreet.accounting.conversions import UNIT
 from discreet.core.mechanisms import AdditiveMechanism, Gaussian, L2Norm
 from discreet.core.noise import Noise
 from discreet.core.ranges import (
-    edges,
-    norm_candidates,
     refuse_monotone,
     select_bounds_from_counts,
     select_median_norm,
@@ -39,11 +37,12 @@ from discreet.core.selections import (
 from discreet.errors import NotSupported
 from discreet.rows import counts, moments, scores, sums
 from discreet.rows.bounds import CLIP_RANGE
-from discreet.rows.counts import Counts
+from discreet.rows.counts import Counts, edges, norm_candidates
 from discreet.rows.rows import Rows
 from discreet.rows.sums import Sum
 from discreet.validate import FloatArray, check_fields, integer, number, positive, vector
 
+Source = TypeVar("Source")
 Answer = TypeVar("Answer")
 
 ACUTE_ROOM = 1 + 2.0**-50
@@ -89,8 +88,8 @@ class NoisySum:
         return matrix
 
 
-class Question(Generic[Answer]):
-    """Base of questions: frozen dataclasses of public numbers.
+class Question(Generic[Source, Answer]):
+    """Base of questions: frozen dataclasses of public numbers, asked of a source of rows.
 
     Attributes
     ----------
@@ -115,7 +114,7 @@ class Question(Generic[Answer]):
                 f"{type(self).__name__} needs a {names} mechanism; got {type(mechanism).__name__}."
             )
 
-    def prepare(self, mechanism: Any, noise: Noise) -> Question[Answer]:
+    def prepare(self, mechanism: Any, noise: Noise) -> Question[Source, Answer]:
         """Return the question as rows are read for it, once it was charged for.
 
         A question whose reading depends on noise draws it here. Most draw it in `release`.
@@ -126,7 +125,7 @@ class Question(Generic[Answer]):
         """Bound how far one unit moves the exact answer, without rounding errors."""
         raise NotImplementedError
 
-    def on(self, rows: Rows) -> Any:
+    def on(self, rows: Source) -> Any:
         """Return the exact answer for rows of one table, with a bound on its rounding error."""
         raise NotImplementedError
 
@@ -138,7 +137,7 @@ class Question(Generic[Answer]):
 # ---- sums
 
 
-class SumQuestion(Question[NoisySum]):
+class SumQuestion(Question[Rows, NoisySum]):
     """Base of questions for a sum of vectors, one for each unit, of L2 norm at most `bound`.
 
     ``acute`` is True if the vectors of two units never have a negative inner product: then they
@@ -537,7 +536,7 @@ def _score_error(exact: Sum, clip: float, added: FloatArray, n_rows: int) -> flo
 
 
 @dataclass(frozen=True, eq=False)
-class LineLosses(Question[int]):
+class LineLosses(Question[Rows, int]):
     """Choice of the step along ``-direction`` from ``weights`` that has the least clipped loss.
 
     ``public_losses`` is added to each candidate's sum of row losses (a penalty, say): it may depend
@@ -595,7 +594,7 @@ class LineLosses(Question[int]):
         )
 
 
-class _SignedScores(Question[Any]):
+class _SignedScores(Question[Rows, Any]):
     """Base of choices by scores that each move by at most the clip per changed row, either way."""
 
     mechanisms: ClassVar[tuple[type, ...]] = (SelectionMechanism,)
@@ -720,7 +719,7 @@ class CandidateLosses(_SignedScores):
 # ---- choices by counts of rows
 
 
-class _MedianQuestion(Question[float]):
+class _MedianQuestion(Question[Rows, float]):
     """Base of choices of a public candidate near the median of sizes of rows.
 
     Counts of sizes above a candidate have sensitivity 1/2 under add/remove and 1 under replace.
@@ -798,7 +797,7 @@ class MedianSlope(_MedianQuestion):
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnBounds(Question[tuple[float, float]]):
+class ColumnBounds(Question[Rows, tuple[float, float]]):
     """Choice of public bounds between which about ``coverage`` of a column's values lie.
 
     With ``whole`` they are whole numbers. There are two choices among public candidates, by counts

@@ -13,7 +13,6 @@ Proofs: docs/proofs/ranges.md, and docs/proofs/preparation.md for norms.
 from __future__ import annotations
 
 import math
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,35 +20,17 @@ from numpy.typing import NDArray
 from discreet.core.noise import Noise
 from discreet.core.selections import SelectionMechanism
 from discreet.errors import PrivacyError
-from discreet.rows.counts import Counts
+from discreet.rows.counts import Counts, edges
 from discreet.validate import FloatArray, integer, number
 
 SENSITIVITY = 1.0
 """Bound on the change of any score by one row, or rows of total weight 1, under either relation."""
 
-_EXPONENTS = range(-9, 12)  # candidates run from 1.0e-9 to 9.9e11, and 1e12
 _SHARE_STEPS = 2**20  # shares are multiples of 2^-20, so that scores are exact
 _MOST_ROWS = 2**32  # share * rows < 2^52: every score is a double without rounding
 _SCORE_ROUNDING = 2.0**-49  # of two scores made of sums of weights, if any, per row (ranges.md)
 _LARGEST_TAIL = 0.25
 _FAR_OFF = 0.001  # the chance that noise picks a bound beyond the data is at most about this
-
-
-@cache
-def edges(whole: bool = False) -> FloatArray:
-    """Return the public candidates, increasing: 0, and ± numbers of two significant digits.
-
-    They go from 1e-9 to 1e12 in steps of 1 to 10 %, and are what a person would write. Integers up
-    to 100 and the ends of most scales are among them exactly: 3783 in all, read-only. With
-    ``whole`` only the whole numbers among them, 2001: for a column of counts, of which most may be
-    0, the others lie between two values that occur, where noise alone would decide.
-    """
-    digits = [float(f"{number}e{power - 1}") for power in _EXPONENTS for number in range(10, 100)]
-    positive = np.array([*digits, 1e12])
-    positive = positive[positive % 1 == 0] if whole else positive
-    result = np.concatenate([-positive[::-1], [0.0], positive])
-    result.flags.writeable = False
-    return result
 
 
 def tail_share(coverage: float, n_rows: int, mechanism: SelectionMechanism) -> float:
@@ -103,25 +84,6 @@ def select_bounds_from_counts(
     if low == high:  # one step wider; what is mostly 0 is hardly ever negative
         low, high = max(low - (candidates[low] != 0), 0), min(high + 1, candidates.size - 1)
     return float(candidates[low]), float(candidates[high])
-
-
-@cache
-def norm_candidates(largest: float | None = None) -> FloatArray:
-    """Return the public candidates for a norm: 2^(j/16) from 2^-20 to 2^20, increasing.
-
-    Beyond, the powers of 2 from 2^-64 to 2^64: few, as each candidate makes the choice harder; 729
-    in all, read-only. Each is larger by a factor 1 + 2^-16, so that rows that were scaled to norm 1
-    in single precision do not exceed the candidate at 1. Candidates above ``largest``, a public
-    number, are left out (but for the smallest).
-    """
-    exponents = np.concatenate(
-        [np.arange(-64.0, -20.0), np.arange(-320, 321) / 16.0, np.arange(21.0, 65.0)]
-    )
-    result: FloatArray = np.exp2(exponents) * (1 + 2.0**-16)
-    if largest is not None:
-        result = result[: max(1, np.searchsorted(result, largest, side="right"))]
-    result.flags.writeable = False
-    return result
 
 
 def select_median_norm(

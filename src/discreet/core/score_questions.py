@@ -24,7 +24,7 @@ LARGEST_COUNT = 2.0**40
 """Public bound on the number of correct predictions: larger numbers are clipped to it."""
 
 
-class TotalQuestion(Question[NoisySum]):
+class TotalQuestion(Question[ScoredRows, NoisySum]):
     """Base of questions for totals over units, each of which adds 0 to 1 in all or to each."""
 
     proof: ClassVar[str] = "scoring"
@@ -67,7 +67,7 @@ class CorrectCount(TotalQuestion):
         """Return a bound that does not depend on the table."""
         return LARGEST_COUNT
 
-    def on(self, rows: ScoredRows) -> Sum:  # type: ignore[override]
+    def on(self, rows: ScoredRows) -> Sum:
         """Return the exact count."""
         return rows.correct_weight()
 
@@ -100,7 +100,7 @@ class CellCounts(TotalQuestion):
         """Return the L1 sensitivity: one cell changes by 1, or two cells if a unit is replaced."""
         return float(relation.rows_changed)
 
-    def on(self, rows: ScoredRows) -> Sum:  # type: ignore[override]
+    def on(self, rows: ScoredRows) -> Sum:
         """Return the exact counts."""
         return rows.weight_of_cells(self.n_classes, self.edges)
 
@@ -127,6 +127,6 @@ class ErrorSums(TotalQuestion):
         """Return the L1 sensitivity of both sums together."""
         return 2.0
 
-    def on(self, rows: ScoredRows) -> Sum:  # type: ignore[override]
+    def on(self, rows: ScoredRows) -> Sum:
         """Return the exact sums."""
         return rows.error_sums(self.low, self.high)

@@ -2,7 +2,7 @@
 
 - `settle` checks the caller's settings before any data is there: `Settings`.
 - `choose` fixes the steps, the solver and the division of the budget by public numbers: `Method`.
-- `prepare` opens shares of the budget and transforms rows: `discreet.preparation.Prepared`.
+- `prepare` opens shares of the budget and transforms rows: `Prepared` of the preparation.
 - `train` solves for the weights of each model: `Fitted`, released numbers alone.
 - `state` says what was promised and what that rests on: `Statement`.
 

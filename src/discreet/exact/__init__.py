@@ -1,11 +1,13 @@
 """Methods that run on exact rows inside the curator, with their proofs.
 
 Trusted, with one proof page per module: `perturbed` with its `certificate`
-(docs/proofs/objective_perturbation.md), `descents` (docs/proofs/outpert.md,
+(docs/proofs/objective_perturbation.md), `output_perturbation` (docs/proofs/outpert.md,
 docs/proofs/permutation_sgd.md) and `noisy_descents` (docs/proofs/descents.md). `minimise` is not:
-what it proposes must pass the certificate.
+what it proposes must pass the certificate. `cell_questions` and `histogram` are what private drafts
+of schemas ask (docs/proofs/histogram.md).
+
 Solvers hold settings and plans, and pass these computations to `Curator.run`, `Curator.release` or,
-for baselines, `Curator.reveal`.
+for baselines, `Curator.reveal`; a `Descent` is passed to `Curator.descend`.
 """
 
 from discreet.exact.minimise import (

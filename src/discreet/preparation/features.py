@@ -294,11 +294,6 @@ class FeatureMap:
     bounds: FittedBounds | None = None
     expansion: Expansion | None = None
 
-    @property
-    def is_identity(self) -> bool:
-        """True if the features are the columns of X themselves."""
-        return self.bounds is None and self.expansion is None
-
     def width(self, n_features: int) -> int:
         """Return the number of features of a table with this many columns."""
         if self.expansion is None:

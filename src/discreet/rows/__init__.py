@@ -1,6 +1,6 @@
 """Tables of rows, and clipped sums over them with proven error bounds.
 
-:func:`as_rows` wraps a table; :class:`Rows` lists what can be asked of it. A table (``table.py``,
+:func:`as_rows` wraps a table; :class:`Rows` answers questions about it. A table (``table.py``,
 ``sparse.py``) yields rows in pieces, as compiled loops take them; sums are functions of a table, an
 affine map and targets, each with its contract (``sums.py``, ``moments.py``); every rounding
 constant and error bound is in ``bounds.py``. :func:`partitioned_rows` asks the same of partitions

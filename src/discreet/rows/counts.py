@@ -6,6 +6,7 @@ selections, which score the candidates by them (`discreet.core.ranges`).
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,44 @@ from discreet.validate import FloatArray
 
 COUNTED = 2**16
 """Number of values that are counted at a time: sums of their weights are exact in a double."""
+
+_EXPONENTS = range(-9, 12)  # candidates run from 1.0e-9 to 9.9e11, and 1e12
+
+
+@cache
+def edges(whole: bool = False) -> FloatArray:
+    """Return the public candidates, increasing: 0, and ± numbers of two significant digits.
+
+    They go from 1e-9 to 1e12 in steps of 1 to 10 %, and are what a person would write. Integers up
+    to 100 and the ends of most scales are among them exactly: 3783 in all, read-only. With
+    ``whole`` only the whole numbers among them, 2001: for a column of counts, of which most may be
+    0, the others lie between two values that occur, where noise alone would decide.
+    """
+    digits = [float(f"{number}e{power - 1}") for power in _EXPONENTS for number in range(10, 100)]
+    positive = np.array([*digits, 1e12])
+    positive = positive[positive % 1 == 0] if whole else positive
+    result = np.concatenate([-positive[::-1], [0.0], positive])
+    result.flags.writeable = False
+    return result
+
+
+@cache
+def norm_candidates(largest: float | None = None) -> FloatArray:
+    """Return the public candidates for a norm: 2^(j/16) from 2^-20 to 2^20, increasing.
+
+    Beyond, the powers of 2 from 2^-64 to 2^64: few, as each candidate makes the choice harder; 729
+    in all, read-only. Each is larger by a factor 1 + 2^-16, so that rows that were scaled to norm 1
+    in single precision do not exceed the candidate at 1. Candidates above ``largest``, a public
+    number, are left out (but for the smallest).
+    """
+    exponents = np.concatenate(
+        [np.arange(-64.0, -20.0), np.arange(-320, 321) / 16.0, np.arange(21.0, 65.0)]
+    )
+    result: FloatArray = np.exp2(exponents) * (1 + 2.0**-16)
+    if largest is not None:
+        result = result[: max(1, np.searchsorted(result, largest, side="right"))]
+    result.flags.writeable = False
+    return result
 
 
 class Counts(NamedTuple):

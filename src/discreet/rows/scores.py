@@ -74,8 +74,8 @@ def score_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> Sum
     clip, slope = number("clip", clip, **CLIP), _slope_bound(loss)
     at = vector("weights", weights, data.n_parameters)
     weighted = replace(data, weights=_weights(data, clip))
-    sizes, within = np.ones(data.n_rows), slope * max(clip, 1.0)
-    return clipped_sum(weighted, at, loss, slope, sizes, within=within)
+    sizes = np.ones(data.n_rows)
+    return clipped_sum(weighted, at, loss, slope, sizes, within=slope * clip)
 
 
 def curvature_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float) -> Sum:

@@ -19,8 +19,15 @@ from discreet.accounting.budget import Measure
 from discreet.core import Budget
 from discreet.errors import NotSupported
 from discreet.objectives import Problem
-from discreet.solvers.agd import AGD
-from discreet.solvers.amp import AMP, AMPHF
+from discreet.papers.agd import AGD
+from discreet.papers.amp import AMP, AMPHF
+from discreet.papers.frank_wolfe import FrankWolfe
+from discreet.papers.laplace_sgd import LaplaceSGD
+from discreet.papers.objpert import ObjPert
+from discreet.papers.permutation_sgd import PermutationSGD
+from discreet.papers.privgene import PrivGene
+from discreet.papers.sgd import SGD
+from discreet.papers.smooth_objectives import RRPSGD, OutPert
 from discreet.solvers.base import (
     Plan,
     Progress,
@@ -32,16 +39,8 @@ from discreet.solvers.base import (
     true_budget,
 )
 from discreet.solvers.baselines import Majority, NonPrivate
-from discreet.solvers.frank_wolfe import FrankWolfe
 from discreet.solvers.gd import GD
-from discreet.solvers.laplace_sgd import LaplaceSGD
 from discreet.solvers.newton import Newton
-from discreet.solvers.objpert import ObjPert
-from discreet.solvers.outpert import OutPert
-from discreet.solvers.permutation_sgd import PermutationSGD
-from discreet.solvers.privgene import PrivGene
-from discreet.solvers.rrpsgd import RRPSGD
-from discreet.solvers.sgd import SGD
 from discreet.solvers.shrunk_gd import ShrunkGD
 
 __all__ = [

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.bits import Bits
-from discreet.core.cell_questions import CellBounds
+from discreet.exact.cell_questions import CellBounds
 from discreet.rows import cell_counts
 from discreet.rows.units import Unit
 from discreet.tables.alignment import IdCodes, OneRowEach
@@ -39,7 +39,7 @@ ID_SHARE = 0.2
 
 
 class CellBlock:
-    """The cells of some rows, as `discreet.core.cell_questions.Cells` describes them."""
+    """The cells of some rows, as `discreet.exact.cell_questions.Cells` describes them."""
 
     def __init__(self, cells: Mapping[str, Any]) -> None:
         self._cells = cells

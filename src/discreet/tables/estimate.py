@@ -2,7 +2,7 @@
 
 Every question has its share of the budget, fixed by public numbers: the number of columns, their
 types in Parquet, the number of rows, and answers that were released before. A curator answers them
-(`discreet.core.cell_questions`); nothing here reads a row. Proofs: docs/proofs/ranges.md,
+(`discreet.exact.cell_questions`); nothing here reads a row. Proofs: docs/proofs/ranges.md,
 docs/proofs/histogram.md.
 """
 
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from discreet.core import Budget, Curator, Laplace, PermuteAndFlip
-from discreet.core.cell_questions import CellBounds, CellQuestion, KindVote, TextCounts
 from discreet.core.filters import Mechanism
-from discreet.core.histogram import LimitedHistogram, StabilityHistogram
 from discreet.core.ranges import tail_share
 from discreet.core.session import Session, bits_of
 from discreet.errors import NotSupported, PrivacyLeakWarning, TableError
+from discreet.exact.cell_questions import CellBounds, CellQuestion, KindVote, TextCounts
+from discreet.exact.histogram import LimitedHistogram, StabilityHistogram
 from discreet.ledger import Dataset, check_dataset
 from discreet.log import note
 from discreet.tables import columns

@@ -216,10 +216,10 @@ class GrowingTable:
         self._check_size()
 
     def append(
-        self, rows: Any, targets: NDArray[Any] | None, people: NDArray[np.int32] | None
+        self, encoded: Any, targets: NDArray[Any] | None, people: NDArray[np.int32] | None
     ) -> None:
         """Add a block."""
-        self._rows.append(rows)
+        self._rows.append(encoded)
         for array, block in ((self._targets, targets), (self._people, people)):
             if array is not None and block is not None:
                 array.append(block)

@@ -16,9 +16,9 @@ from discreet.core import (
     NoisySum,
 )
 from discreet.core import questions as q
-from discreet.core.cell_questions import CellBounds, CellQuestion, KindVote, TextCounts
-from discreet.core.histogram import LimitedHistogram, StabilityHistogram
 from discreet.core.score_questions import CellCounts, CorrectCount, ErrorSums, TotalQuestion
+from discreet.exact.cell_questions import CellBounds, CellQuestion, KindVote, TextCounts
+from discreet.exact.histogram import LimitedHistogram, StabilityHistogram
 from discreet.objectives import Huber
 from discreet.rows import as_rows
 from discreet.rows.scored import scored_rows

@@ -38,6 +38,7 @@ from tests.audit.internals import (
     SeededBits,
     SystemBits,
     core,
+    exact,
 )
 
 __all__ = ["Release", "Transcript", "WatchedState", "describe", "kinds", "watching"]
@@ -64,14 +65,15 @@ CHOICES = {
 
 
 def kinds() -> list[type]:
-    """Return every class of questions of the core that can be asked."""
-    for module in pkgutil.iter_modules(core.__path__, f"{core.__name__}."):
-        importlib.import_module(module.name)
+    """Return every class of questions of core and exact that can be asked."""
+    for package in (core, exact):
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
     found, classes = [], [Question]
     while classes:
         kind: Any = classes.pop()
         classes += kind.__subclasses__()
-        ours = kind.__module__.startswith(f"{core.__name__}.")
+        ours = kind.__module__.startswith((f"{core.__name__}.", f"{exact.__name__}."))
         if ours and hasattr(kind, "protected") and not kind.__name__.startswith("_"):
             found.append(kind)
     return sorted(set(found), key=lambda kind: kind.__name__)

@@ -12,7 +12,6 @@ import numpy as np
 
 from discreet.audit.attack import Attack, Statistic
 from discreet.core import Budget, Curator, ExponentialMechanism, Gaussian, Laplace, Relation
-from discreet.core.cell_questions import CellBounds, KindVote, TextCounts
 from discreet.core.questions import (
     ClassCounts,
     ColumnBounds,
@@ -28,6 +27,7 @@ from discreet.core.questions import (
 from discreet.core.score_questions import CorrectCount
 from discreet.core.session import Session
 from discreet.estimators import LinearRegression, LinearSVC
+from discreet.exact.cell_questions import CellBounds, KindVote, TextCounts
 from discreet.objectives import Squared
 from discreet.preparation import Bounds, Centre, FeatureMap, Radius, Scale, Spread, Step, Whiten
 from discreet.rows import EXPONENTS, OCTAVES

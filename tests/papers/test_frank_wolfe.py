@@ -11,9 +11,8 @@ from discreet.accounting.conversions import epsilon_from_rho
 from discreet.core import Budget, ExponentialMechanism, LaplaceNoisyMax
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import L2, Hinge, HuberHinge, Logistic, Problem, Softmax, Squared
-from discreet.solvers.frank_wolfe import FrankWolfe
-
-from .conftest import LOGISTIC, solve, table
+from discreet.papers.frank_wolfe import FrankWolfe
+from tests.solvers.conftest import LOGISTIC, solve, table
 
 BUDGET = Budget(1.0, 1e-6, "replace_one")
 HUGE = Budget(1e6, 1e-6, "replace_one")

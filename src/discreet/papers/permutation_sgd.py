@@ -21,8 +21,8 @@ from discreet.core import Budget, Curator, Relation
 from discreet.exact import PermutationPasses, smoothness_of
 from discreet.exact.output_perturbation import MOST_UPDATES
 from discreet.objectives import Problem
+from discreet.papers.smooth_objectives import DescentPlan, DescentSolver
 from discreet.solvers import base
-from discreet.solvers.outpert import DescentPlan, DescentSolver
 from discreet.validate import FloatArray, integer, number
 
 

@@ -18,10 +18,9 @@ from discreet.core.questions import RowSum
 from discreet.errors import BudgetExceeded, NotSupported, PrivacyError
 from discreet.exact import Headroom, Perturbation, PerturbedMinimum
 from discreet.objectives import L2, Hinge, Huber, HuberHinge, Logistic, Problem, Sigmoid, Squared
+from discreet.papers.objpert import ObjPert
 from discreet.rows import as_rows
-from discreet.solvers.objpert import ObjPert
-
-from .conftest import LOGISTIC, bounded_table, excess, solve
+from tests.solvers.conftest import LOGISTIC, bounded_table, excess, solve
 
 ADD, REPLACE = Budget(1.0, 1e-6, "add_remove"), Budget(1.0, 1e-6, "replace_one")
 PURE = Budget(1.0, 0.0, "replace_one")

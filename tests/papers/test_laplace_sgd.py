@@ -11,9 +11,8 @@ from discreet.accounting.conversions import mu_from_epsilon, rho_from_epsilon
 from discreet.core import Budget, L2Norm
 from discreet.errors import NotSupported
 from discreet.objectives import L2, Hinge, HuberHinge, Logistic, Problem, Squared
-from discreet.solvers.laplace_sgd import LaplaceSGD
-
-from .conftest import LOGISTIC, projected_table, solve
+from discreet.papers.laplace_sgd import LaplaceSGD
+from tests.solvers.conftest import LOGISTIC, projected_table, solve
 
 N, D = 2000, 5
 

@@ -12,8 +12,7 @@ from discreet.exact import GradientDescent
 from discreet.objectives import L2, Hinge, Huber, HuberHinge, Logistic, Problem, Squared
 from discreet.rows import as_rows
 from discreet.solvers import OutPert
-
-from .conftest import LOGISTIC, excess, solve
+from tests.solvers.conftest import LOGISTIC, excess, solve
 
 REPLACE = Budget(1.0, 1e-6, "replace_one")
 

@@ -12,12 +12,12 @@ from discreet.accounting.recompute import mechanism_event
 from discreet.core import Budget, Laplace, Relation
 from discreet.core.account import Account
 from discreet.core.bits import SeededBits
-from discreet.core.cell_questions import KindVote
 from discreet.core.filters import PrivacyFilter
-from discreet.core.histogram import StabilityHistogram, noisy_limit
 from discreet.core.noise import Noise
 from discreet.core.questions import Public
 from discreet.errors import BudgetExceeded, NotSupported, PrivacyError
+from discreet.exact.cell_questions import KindVote
+from discreet.exact.histogram import StabilityHistogram, noisy_limit
 
 RELATIONS = ["add_remove", "replace_one"]
 

@@ -19,8 +19,8 @@ from discreet.accounting import conversions
 from discreet.accounting.objective_perturbation import ridge_for
 from discreet.core import Budget, Gaussian
 from discreet.objectives import Logistic, Problem
+from discreet.papers.objpert import MinimumSolver, Share
 from discreet.solvers import base
-from discreet.solvers.objpert import MinimumSolver, Share
 
 LARGEST_COST = 0.99  # of ε₁ − ε₃: below 1, as the paper's theorem asks and its section V-A does
 

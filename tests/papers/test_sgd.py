@@ -15,11 +15,10 @@ from discreet.core.noise import Noise
 from discreet.core.questions import Gradient
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import L2, Hinge, Huber, HuberHinge, Logistic, Problem, Squared
+from discreet.papers.sgd import SGD
 from discreet.rows import as_rows
 from discreet.rows.sums import gradient_sum
-from discreet.solvers.sgd import SGD
-
-from .conftest import LOGISTIC, excess, solve, table
+from tests.solvers.conftest import LOGISTIC, excess, solve, table
 
 BUDGET = Budget(1.0, 1e-6, "add_remove")
 DATA = table(n=4000)

@@ -16,10 +16,9 @@ from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import L2, Hinge, Huber, HuberHinge, Logistic, Problem, Sigmoid, Softmax
+from discreet.papers.amp import AMP, AMPHF
 from discreet.rows import as_rows
-from discreet.solvers.amp import AMP, AMPHF
-
-from .conftest import LOGISTIC, bounded_table, excess, solve
+from tests.solvers.conftest import LOGISTIC, bounded_table, excess, solve
 
 REPLACE, ADD = Budget(0.1, 1e-6, "replace_one"), Budget(0.1, 1e-6, "add_remove")
 ROOT = math.sqrt(2)

@@ -10,9 +10,8 @@ from discreet.accounting.conversions import delta_from_mu, epsilon_from_mu
 from discreet.core import Budget, Gaussian, L2Norm
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import L2, Hinge, Huber, HuberHinge, Logistic, Problem, Squared
-from discreet.solvers.permutation_sgd import PermutationSGD
-
-from .conftest import LOGISTIC, excess, projected_table, solve
+from discreet.papers.permutation_sgd import PermutationSGD
+from tests.solvers.conftest import LOGISTIC, excess, projected_table, solve
 
 N, D = 1000, 5
 BUDGET = Budget(1.0, 1e-6, "replace_one")

@@ -17,8 +17,7 @@ from discreet.core.questions import Gradient
 from discreet.errors import NotSupported
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Squared
 from discreet.solvers import AGD
-
-from .conftest import LOGISTIC, solve, table
+from tests.solvers.conftest import LOGISTIC, solve, table
 
 BUDGET = Budget(1.0, 1e-8, "add_remove")
 DATA = table(n=4000)

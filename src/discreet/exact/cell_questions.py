@@ -20,13 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.budget import Relation
-from discreet.core.histogram import LimitedHistogram, StabilityHistogram, noisy_limit
 from discreet.core.mechanisms import Laplace
 from discreet.core.noise import Noise
 from discreet.core.questions import Answer, Public, Question
-from discreet.core.ranges import edges, refuse_monotone, select_bounds_from_counts
+from discreet.core.ranges import refuse_monotone, select_bounds_from_counts
 from discreet.core.selections import ExponentialMechanism, PermuteAndFlip, SelectionMechanism
 from discreet.errors import PrivacyError
+from discreet.exact.histogram import LimitedHistogram, StabilityHistogram, noisy_limit
+from discreet.rows.counts import edges
 from discreet.validate import FloatArray, check_fields, integer, number
 
 
@@ -52,7 +53,7 @@ class Cells(Protocol):
         """Count the rows that hold each text, or each start of texts of ``prefix`` letters."""
 
 
-class CellQuestion(Question[Answer]):
+class CellQuestion(Question[Cells, Answer]):
     """Base of questions about the cells of one column, whose answers add up over blocks."""
 
     column: str
@@ -65,7 +66,7 @@ class CellQuestion(Question[Answer]):
         """Return the exact answer with the rows of another block."""
         raise NotImplementedError
 
-    def on(self, rows: Any) -> Any:
+    def on(self, rows: Cells) -> Any:
         """Return the exact answer for the cells of one block."""
         return self.add(self.start(), rows)
 

@@ -11,9 +11,8 @@ from discreet.accounting.conversions import epsilon_from_rho
 from discreet.core import Budget, ExponentialMechanism
 from discreet.errors import NotSupported
 from discreet.objectives import L2, HuberHinge, Logistic, Problem, Softmax
-from discreet.solvers.privgene import PrivGene
-
-from .conftest import LOGISTIC, solve, table
+from discreet.papers.privgene import PrivGene
+from tests.solvers.conftest import LOGISTIC, solve, table
 
 BUDGET = Budget(1.0, 1e-6, "add_remove")
 DATA = table(n=2000, d=3)

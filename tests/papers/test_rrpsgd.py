@@ -14,10 +14,9 @@ from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
 from discreet.errors import BudgetExceeded, NotSupported, PrivacyError
 from discreet.objectives import L2, Hinge, HuberHinge, Logistic, Problem, Sigmoid, Squared
+from discreet.papers.smooth_objectives import MOST_ROUNDS, RRPSGD, chances
 from discreet.rows import as_rows
-from discreet.solvers.rrpsgd import MOST_ROUNDS, RRPSGD, chances
-
-from .conftest import LOGISTIC, projected_table, solve
+from tests.solvers.conftest import LOGISTIC, projected_table, solve
 
 N, D = 1000, 5
 BUDGET = Budget(1.0, 1e-6, "replace_one")
