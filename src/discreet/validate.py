@@ -58,9 +58,8 @@ def number(
     )
 
 
-def positive(name: str, value: Any, *, most: float = math.inf, remedy: str = "") -> float:
-    """Return a positive finite number as a float."""
-    return number(name, value, above=0.0, most=most, remedy=remedy)
+positive = partial(number, above=0.0)
+"""Return a positive finite number as a float, as `number` does."""
 
 
 def integer(name: str, value: Any, *, least: int = 1, most: int = 10**9, remedy: str = "") -> int:

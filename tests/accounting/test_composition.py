@@ -191,9 +191,10 @@ def more(budget):
         lambda division: replace(division, measures=()),
         lambda division: replace(division, parts=(("bounds", Fraction(-1, 10)), ("centre", 0.3))),
         lambda division: replace(division, parts=()),
+        lambda division: replace(division, share=division.share / 2),
         lambda division: replace(division, models=replace(division.models, relation="add_remove")),
     ],
-    ids=["total", "models", "whole", "measures", "negative", "nothing", "relation"],
+    ids=["total", "models", "whole", "measures", "negative", "nothing", "share", "relation"],
 )
 def test_a_forged_division_is_refused_before_anything_is_opened(budget, measures, forged):
     budget = replace(budget, relation="replace_one")

@@ -203,7 +203,7 @@ def test_the_drawn_rows_belong_to_different_people_and_vary(monkeypatch):
     for _ in range(3):
         model.fit(marked, Y, groups=IDS)
         rows, _ = seen[-1]
-        table = np.vstack([tile for _, tile in rows.table.tiles(slice(0, rows.n_rows))])
+        table = np.vstack([tile for _, tile in rows.tiles(slice(0, rows.n_rows))])
         ids = np.rint(table[:, 3] * PEOPLE).astype(int)
         assert sorted(ids) == list(range(PEOPLE))
         index = np.rint(table[:, 2] * N).astype(int)

@@ -116,7 +116,7 @@ def test_a_cache_is_bound_to_all_sources_of_kernels(monkeypatch, tmp_path):
         digests.append(compiling._sources.__wrapped__())
     assert len(set(digests)) == 4
     monkeypatch.undo()
-    assert formulas.write_values._cache._cache_file._source_stamp == compiling._sources()
+    assert formulas.losses._cache._cache_file._source_stamp == compiling._sources()
 
 
 def test_no_folder_means_no_cache(monkeypatch):

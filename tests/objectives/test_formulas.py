@@ -57,14 +57,11 @@ def test_a_loss_that_may_compute_something_else_has_no_kernels():
 
 @pytest.mark.parametrize("loss", EVERY, ids=repr)
 def test_compiled_losses_and_slopes_agree_with_numpy(loss):
-    code, parameter = loss.code, loss.parameter
+    form = (loss.parameter,) * loss.code
     targets, out = targets_of(loss), np.empty(MARGINS.size)
     for write, wanted in (
-        (lambda: formulas.losses(code, parameter, MARGINS, targets, out), loss.value),
-        (
-            lambda: formulas.slopes(formulas.form_of(code, parameter), MARGINS, targets, out),
-            loss.derivative,
-        ),
+        (lambda: formulas.losses(form, MARGINS, targets, out), loss.value),
+        (lambda: formulas.slopes(form, MARGINS, targets, out), loss.derivative),
     ):
         write()
         expected = wanted(MARGINS, targets)
@@ -80,10 +77,10 @@ def test_compiled_losses_and_slopes_agree_with_numpy(loss):
 def test_what_is_not_a_number_stays_so():
     margins, targets, out = np.array([np.nan, np.inf, -np.inf]), np.ones(3), np.empty(3)
     for loss in EVERY:
-        code, parameter = loss.code, loss.parameter
-        formulas.losses(code, parameter, margins, targets, out)
+        form = (loss.parameter,) * loss.code
+        formulas.losses(form, margins, targets, out)
         assert np.isnan(out[0])
-        formulas.slopes(formulas.form_of(code, parameter), margins, targets, out)
+        formulas.slopes(form, margins, targets, out)
         assert np.isnan(out[0])
 
 

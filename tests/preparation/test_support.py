@@ -9,7 +9,7 @@ from discreet.rows import AffineMap
 
 
 def diagonal(*weights):
-    return AffineMap.to_norm(np.inf, len(weights)).scaled(np.array(weights))
+    return AffineMap.to_norm(np.inf, len(weights)).then(np.array(weights))
 
 
 def support_of(moments, scales, **more):
@@ -68,7 +68,7 @@ def test_cells_are_counted_in_the_unit_of_their_column():
     """A column in thousandths has cells of 1/1000, so its length per unit says nothing."""
     for length, expected in ((0.5, False), (5.0, True)):
         scales = np.array([0.5, 1024 * length])
-        units = AffineMap.in_units(np.array([1.0, 1024.0])).scaled(np.array([0.5, length]))
+        units = AffineMap.in_units(np.array([1.0, 1024.0])).then(np.array([0.5, length]))
         support = support_of(np.array([99.0, 0.0]), scales)
         assert support.determined(np.ones((1, 2)), units)[1].tolist() == [False, expected]
 
@@ -79,7 +79,7 @@ def test_a_rotated_table_keeps_the_weights_of_other_features():
     matrix = np.eye(6) + 0.2 * rng.normal(size=(6, 6))
     matrix[:, 5] *= 20.0
     scales = 2.0 ** rng.integers(-30, 30, 6)
-    affine = AffineMap.in_units(scales).rotated(matrix)
+    affine = AffineMap.in_units(scales).then(matrix)
     slopes = 0.1 * rng.normal(size=(3, 6))
     support = support_of(np.array([99.0] * 5 + [0.0]), scales, norm=3.0)
     left, without = support.determined(slopes, affine)

@@ -28,8 +28,8 @@ from discreet.rows import AffineMap
 STEPS = np.linspace(0, 2, 9)
 HINGES = MulticlassHinge(3, Hinge())
 MAPS = {
-    "diagonal": AffineMap.to_norm(1.5, 5).shifted(np.linspace(0, 0.4, 5)).scaled(2.0),
-    "matrix": AffineMap.to_norm(1.5, 5).rotated(np.linspace(-1, 1, 25).reshape(5, 5)),
+    "diagonal": AffineMap.to_norm(1.5, 5).then(1.0, np.linspace(0, 0.4, 5)).then(2.0),
+    "matrix": AffineMap.to_norm(1.5, 5).then(np.linspace(-1, 1, 25).reshape(5, 5)),
 }
 
 

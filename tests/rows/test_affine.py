@@ -32,17 +32,17 @@ LAYOUTS = {
     "csr": sp.csr_array,
     "csr32": lambda X: sp.csr_array(X.astype(np.float32)),
 }
-START = AffineMap.to_norm(2.0, D).scaled(0.5)
+START = AffineMap.to_norm(2.0, D).then(0.5)
 MOVES = {
-    "scaled": START.shifted(MEAN).scaled(WEIGHTS),
-    "turned": START.shifted(MEAN).scaled(WEIGHTS).rotated(MATRIX),
-    "shifted last": START.rotated(MATRIX).scaled(WEIGHTS).shifted(MEAN),
+    "scaled": START.then(1.0, MEAN).then(WEIGHTS),
+    "turned": START.then(1.0, MEAN).then(WEIGHTS).then(MATRIX),
+    "shifted last": START.then(MATRIX).then(WEIGHTS).then(1.0, MEAN),
 }
 UNITS = np.exp2([3, -2, 0, 1, -40, 5])
 IN_UNITS = replace(AffineMap.in_units(UNITS), row_norm=9.0)
 MOVES |= {
-    "in units": IN_UNITS.scaled(0.1).shifted(MEAN),
-    "in units, turned": IN_UNITS.scaled(0.1).shifted(MEAN).rotated(MATRIX),
+    "in units": IN_UNITS.then(0.1).then(1.0, MEAN),
+    "in units, turned": IN_UNITS.then(0.1).then(1.0, MEAN).then(MATRIX),
 }
 
 
@@ -135,13 +135,13 @@ def hard_rows(move):
     return np.array(rows)
 
 
-FAR = AffineMap.to_norm(2.0, D).scaled(0.5).shifted(100.0 * np.eye(D)[0])
+FAR = AffineMap.to_norm(2.0, D).then(0.5).then(1.0, 100.0 * np.eye(D)[0])
 
 
 @pytest.mark.parametrize("name", [*MOVES, "far", "far, turned"])
 def test_the_bound_of_a_map_covers_its_offset(name):
     """No row that was moved is longer, even one that lies opposite to the offset."""
-    move = (MOVES | {"far": FAR, "far, turned": FAR.rotated(MATRIX)})[name]
+    move = (MOVES | {"far": FAR, "far, turned": FAR.then(MATRIX)})[name]
     matrix = np.diag(move.linear) if move.is_diagonal else move.linear
     largest = np.linalg.svd(matrix / move.units)[2][0]
     towards = -(matrix / move.units).T @ move.offset
@@ -155,11 +155,11 @@ def test_the_bound_of_a_map_covers_its_offset(name):
 def test_lengths_are_upper_bounds(move, layout):
     X = hard_rows(move)
     rows = moved_rows(LAYOUTS[layout](X), np.zeros(len(X)), move, fit_intercept=False)
-    for x, scale, length in zip(X, rows.scales, rows.all_bounds(), strict=True):
+    for x, scale, length in zip(X, rows.scales, rows.bounds(), strict=True):
         assert Fraction(float(length)) ** 2 >= exact_length(x, move, scale)
         assert length <= 2.01 * move.bound + 1
     ordinary = np.linalg.norm(written(X[-2:], move), axis=1)
-    assert rows.all_bounds()[-2:] == pytest.approx(ordinary, rel=1e-6)
+    assert rows.bounds()[-2:] == pytest.approx(ordinary, rel=1e-6)
 
 
 @pytest.mark.parametrize("layout", ["C", "csr"])
@@ -202,7 +202,7 @@ def test_the_length_of_a_row_is_a_function_of_that_row(table, move):
     whole = moved_rows(table, np.zeros(N), move, fit_intercept=False)
     order = np.random.default_rng(3).permutation(N)[: N - 7]
     part = moved_rows(table[order], np.zeros(N - 7), move, fit_intercept=False)
-    assert np.array_equal(part.all_bounds(), whole.all_bounds()[order])
+    assert np.array_equal(part.bounds(), whole.bounds()[order])
 
 
 def test_norms_are_computed_once_and_never_missing(table, move):
@@ -211,14 +211,14 @@ def test_norms_are_computed_once_and_never_missing(table, move):
     rows = base.transformed(move, fit_intercept=False, row_norm=1.5)
     assert base.transformed(move, fit_intercept=False).norm_bounds is rows.norm_bounds
     assert base.transformed(move, fit_intercept=True).norm_bounds is not rows.norm_bounds
-    expected = rows.all_bounds().copy()
+    expected = rows.bounds().copy()
     for missing in (slice(0, 5), slice(100, 101), slice(N - 3, N), slice(0, N)):
         other = replace(rows, norm_bounds=expected.copy())
         other.norm_bounds[missing] = 0.0
         few = other.take(np.arange(N))
         assert np.array_equal(other.norms(), expected)
         assert row_sum(other).values.tolist() == row_sum(rows).values.tolist()
-        assert np.array_equal(few.all_bounds(), expected)
+        assert np.array_equal(few.bounds(), expected)
 
 
 def test_rows_take_a_row_norm_later(table):
@@ -244,7 +244,7 @@ def test_sparse_rows_mapped_to_almost_nothing_have_their_slack():
     X = offset / 0.7 * (1 + sizes * generator.standard_normal((500, D)))
     rows = moved_rows(sp.csr_array(X), np.zeros(500), move, fit_intercept=False)
     exact = [exact_length(x, move, s) for x, s in zip(X, rows.scales, strict=True)]
-    for norm, square in zip(rows.all_bounds(), exact, strict=True):
+    for norm, square in zip(rows.bounds(), exact, strict=True):
         assert Fraction(float(norm)) ** 2 >= square
     squares = np.empty(500)
     numbers = (rows.scales, move.linear, move.offset, float(offset @ offset))
@@ -328,7 +328,7 @@ def test_what_cannot_be_moved_is_refused():
 
 def test_short_rows_without_a_constant_are_clipped_as_if_their_norm_were_1():
     """So their factors stay within the clip, which the error of a mapped sum rests on."""
-    move = MOVES["scaled"].scaled(1e-3)
+    move = MOVES["scaled"].then(1e-3)
     for kind in (np.asarray, sp.csr_array):
         rows = moved_rows(kind(TABLE[:1]), np.full(1, 1e9), move, fit_intercept=False)
         norm = rows.norms()[0]
@@ -372,7 +372,7 @@ def test_norms_in_units_are_those_of_a_table_in_units(layout):
 def test_a_row_that_overflows_in_its_units_counts_as_zero(layout):
     """No error and no warning: both would be about that row."""
     X = np.vstack([TABLE[:3], np.full(D, 1e300)])
-    far = replace(AffineMap.in_units(np.exp2([40] * D)), row_norm=2.0**40).scaled(0.5**40)
+    far = replace(AffineMap.in_units(np.exp2([40] * D)), row_norm=2.0**40).then(0.5**40)
     rows = moved_rows(layout(X), TARGETS[:4], far, fit_intercept=True, row_norm=1.0)
     few = moved_rows(layout(X[:3]), TARGETS[:3], far, fit_intercept=True, row_norm=1.0)
     weights = np.append(np.full(D, 0.2), 0.0)

@@ -87,7 +87,7 @@ def test_every_entry_counts_in_norms_and_margins_whatever_the_width(layout, to_l
         weights, units = generator.standard_normal(width), 2.0 ** (np.arange(width) % 5)
         rows = as_rows(to_layout(layout, X), np.ones(7), fit_intercept=False)
         far = as_rows(to_layout(layout, X * huge), np.ones(7), fit_intercept=False)
-        map = AffineMap.to_norm(99.0, width).scaled(units)
+        map = AffineMap.to_norm(99.0, width).then(units)
         mapped = rows.with_row_norm(99.0).transformed(map, fit_intercept=False)
         np.testing.assert_allclose(rows.margins(weights), X @ weights, rtol=1e-12, atol=1e-12)
         for found, table in (

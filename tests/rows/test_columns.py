@@ -13,7 +13,7 @@ TABLE = RNG.standard_normal((500, 7)) * (RNG.random((500, 7)) < 0.6) * 2.0
 TARGETS = np.where(RNG.random(500) < 0.5, 1.0, -1.0)
 INDEX = np.array([0, 2, 5])
 NORMS = np.linalg.norm(TABLE, axis=1, keepdims=True)
-MOVE = AffineMap.to_norm(1.5, 7).shifted(np.linspace(0, 0.3, 7)).scaled(np.linspace(1, 2, 7))
+MOVE = AffineMap.to_norm(1.5, 7).then(1.0, np.linspace(0, 0.3, 7)).then(np.linspace(1, 2, 7))
 LAYOUTS = [np.asarray, np.asfortranarray, sp.csr_array]
 
 
@@ -56,7 +56,7 @@ def test_what_makes_no_sense_is_refused():
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_turned_rows_keep_some_of_what_they_were_turned_to(layout):
     matrix = np.random.default_rng(1).standard_normal((7, 7))
-    move = MOVE.rotated(matrix)
+    move = MOVE.then(matrix)
     rows = as_rows(layout(TABLE), TARGETS, row_norm=1.5).transformed(move, fit_intercept=True)
     narrow = rows.columns(INDEX, 0.5)
     moved = TABLE * (1.5 / np.maximum(NORMS, 1.5)) - np.linspace(0, 0.3, 7)

@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from discreet.core import Gaussian, Relation
 from discreet.core.questions import Gradient, Public
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Squared
-from discreet.objectives.formulas import form_of, slopes
+from discreet.objectives.formulas import slopes
 from discreet.rows import as_rows, bounds
 from discreet.rows.loss_kernels import clip_slopes
 from discreet.rows.sums import gradient_sum, line_losses
@@ -45,7 +45,7 @@ def coefficients(rows, weights, loss, clip):
     """Return each row's factors (u_i of x_i, t_i of the constant)."""
     code, parameter = loss.code, loss.parameter
     t = np.empty(rows.n_rows)
-    slopes(form_of(code, parameter), rows.margins(weights), rows.targets, t)
+    slopes((parameter,) * code, rows.margins(weights), rows.targets, t)
     u = t.copy()
     clip_slopes(rows.norm_bounds, np.empty(0), rows.weights, clip, t)
     clip_slopes(rows.norm_bounds, rows.scales, rows.weights, clip, u)

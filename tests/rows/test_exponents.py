@@ -68,7 +68,7 @@ def test_a_row_moves_the_counts_by_the_root_of_the_columns(sparse):
 
 def test_mapped_rows_are_counted_after_the_map():
     X = np.array([[1000.0, 3.0], [1001.0, 3.0], [1002.5, 0.0]])
-    affine = AffineMap.to_norm(1e6, 2).shifted(np.array([1000.0, 0.0])).scaled(2.0)
+    affine = AffineMap.to_norm(1e6, 2).then(1.0, np.array([1000.0, 0.0])).then(2.0)
     found = counts(X, affine)
     assert found[0, [cell(2), cell(3)]].tolist() == [1.0, 1.0]
     assert found[0].sum() == 2  # the first row's entry is 0
@@ -93,8 +93,8 @@ def test_scaled_and_mapped_rows_count_as_the_written_table_does(layout):
     X = generator.standard_normal((5000, 3)).astype(np.float32).astype(np.float64)
     affine = (
         AffineMap.to_norm(1.0, 3)
-        .shifted(np.array([0.1, 0.0, -2.0]))
-        .scaled(np.array([8.0, 1.0, 0.3]))
+        .then(1.0, np.array([0.1, 0.0, -2.0]))
+        .then(np.array([8.0, 1.0, 0.3]))
     )
     rows = as_rows(layout(X), np.zeros(5000), fit_intercept=False, row_norm=1.0)
     written = affine.linear * (rows.scales[:, None] * X) - affine.offset

@@ -26,11 +26,11 @@ def rows_of(table, clip=CLIP):
 
 
 def rotated(rows, matrix, **settings):
-    return rows.written(FREE.rotated(matrix), **settings)
+    return rows.written(FREE.then(matrix), **settings)
 
 
 def shifted(rows, shift):
-    return rows.written(FREE.shifted(shift))
+    return rows.written(FREE.then(1.0, shift))
 
 
 def clipped(table, clip=CLIP):

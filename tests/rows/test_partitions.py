@@ -81,7 +81,7 @@ def test_derived_partitions_are_those_of_derived_rows(move, name):
 
 def test_partitions_in_units_are_rows_in_units():
     units = np.exp2([3, 0, -2, 1, 5])
-    map = replace(AffineMap.in_units(units), row_norm=4.0).scaled(0.5)
+    map = replace(AffineMap.in_units(units), row_norm=4.0).then(0.5)
     found = both(np.asarray, True, row_norm=None, fit_intercept=False)
     whole, parts = (rows.with_units(units).with_row_norm(4.0) for rows in found)
     for name in GENERAL:

@@ -40,7 +40,7 @@ def test_formulas(loss, mapped):
     X, y, w = table()
     if mapped:
         matrix = np.linspace(-1, 1, 16).reshape(4, 4) + np.eye(4)
-        map = AffineMap.to_norm(100.0, 4).shifted(np.arange(4.0)).rotated(matrix)
+        map = AffineMap.to_norm(100.0, 4).then(1.0, np.arange(4.0)).then(matrix)
         rows = as_rows(X, y, fit_intercept=False, row_norm=100.0)
         rows = rows.transformed(map, fit_intercept=True)
         V = np.column_stack([X @ map.linear.T - map.offset, np.ones(len(X))])
@@ -53,7 +53,7 @@ def test_formulas(loss, mapped):
 
 
 def mapped(matrix, X, y, norm=100.0, intercept=True):
-    map = AffineMap.to_norm(norm, 4).shifted(np.arange(4.0)).rotated(matrix)
+    map = AffineMap.to_norm(norm, 4).then(1.0, np.arange(4.0)).then(matrix)
     rows = as_rows(X, y, fit_intercept=False, row_norm=norm)
     return rows.transformed(map, fit_intercept=intercept), map
 
@@ -107,8 +107,8 @@ def test_an_inverse_that_is_none_is_not_used():
     matrix = hilbert(16)
     back = np.linalg.inv(matrix)  # no error
     assert np.abs(back @ matrix - np.eye(16)).sum() > 0.1
-    assert AffineMap.to_norm(100.0, 16).rotated(matrix).split is None
-    assert AffineMap.to_norm(100.0, 16).rotated(hilbert(16) + np.eye(16)).split is not None
+    assert AffineMap.to_norm(100.0, 16).then(matrix).split is None
+    assert AffineMap.to_norm(100.0, 16).then(hilbert(16) + np.eye(16)).split is not None
 
 
 def test_norms_under_two_maps_are_lifted_by_how_far_these_are_from_one(monkeypatch):

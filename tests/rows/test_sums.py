@@ -118,9 +118,9 @@ def test_one_product_an_iteration(convert, small_table, monkeypatch):
     calls = []
     products, gradient = KERNELS.products, LOSS_KERNELS.gradient
 
-    def counted(code, parameter, X, at, *rest):
+    def counted(form, X, at, *rest):
         calls.extend([1] if at.size else [])
-        return gradient(code, parameter, X, at, *rest)
+        return gradient(form, X, at, *rest)
 
     monkeypatch.setattr(KERNELS, "products", lambda *a: calls.append(1) or products(*a))
     monkeypatch.setattr(LOSS_KERNELS, "gradient", counted)

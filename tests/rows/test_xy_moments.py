@@ -131,7 +131,7 @@ def test_blocks_and_threads_add_up(monkeypatch):
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_moved_rows_have_the_moment_of_what_they_became(kind, intercept):
-    move = AffineMap.to_norm(1.5, 4).shifted(np.full(4, 0.2)).scaled(np.array([1.0, 2.0, 3.0, 0.5]))
+    move = AffineMap.to_norm(1.5, 4).then(1.0, np.full(4, 0.2)).then(np.array([1.0, 2.0, 3.0, 0.5]))
     stored = as_rows(kind(X), Y, row_norm=1.5)
     rows = stored.transformed(move, fit_intercept=intercept)
     norms = np.linalg.norm(X, axis=1, keepdims=True)

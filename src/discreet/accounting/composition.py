@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from discreet.accounting import conversions
 from discreet.accounting.budget import Budget, Measure, Relation
@@ -77,22 +77,19 @@ class Division:
     """Budgets of a preparation and of the models after it; together they keep ``whole``.
 
     ``parts`` are the name and share of each part of the preparation, in the unit that `divide`
-    says. They compose in ``measure`` with this ``total``, the models in one of ``measures`` with
-    the budget ``models``. Mechanisms are made from a division, and the account of the fit reserves
-    the same one: what a mechanism may cost and what its filter allows is `total_of` in both places.
+    says, and ``share`` is that of all of them. They compose in ``measure`` with this ``total``, the
+    models in one of ``measures`` with the budget ``models``. Mechanisms are made from a division,
+    and the account of the fit reserves the same one: what a mechanism may cost and what its filter
+    allows is `total_of` in both places.
     """
 
     whole: Budget
     parts: tuple[tuple[str, Fraction], ...]
+    share: Fraction
     measures: tuple[Measure, ...]
     measure: Measure
     total: Fraction
     models: Budget
-
-    @cached_property
-    def share(self) -> Fraction:
-        """Share of all parts of the preparation."""
-        return sum((share for _, share in self.parts), Fraction(0))
 
     def total_of(self, part: int) -> Fraction:
         """Return what one part of the preparation may spend of ``total``."""
@@ -106,6 +103,7 @@ class Division:
         models = self.models
         sound = bool(self.measures) and models.relation is self.whole.relation
         sound = sound and all(share > 0 for _, share in self.parts) and 0 < self.share < 1
+        sound = sound and sum(share for _, share in self.parts) == self.share
         sound = sound and sum(map(self.total_of, range(len(self.parts)))) == self.total
         sound = sound and all(_keeps(self, name, models.total(name)) for name in self.measures)
         if isinstance(models, Remainder):
@@ -207,7 +205,8 @@ def divide(
         rest = float(Fraction(budget.epsilon) - total)
         while Fraction(rest) + total > Fraction(budget.epsilon):
             rest = math.nextafter(rest, 0.0)
-        return Division(budget, named, ("pure",), "pure", total, replace(budget, epsilon=rest))
+        models = replace(budget, epsilon=rest)
+        return Division(budget, named, share, ("pure",), "pure", total, models)
     return replace(_divide(budget, share, tuple(dict.fromkeys(measures))), parts=named)
 
 
@@ -230,7 +229,8 @@ def _divide(budget: Budget, share: Fraction, measures: tuple[Measure, ...]) -> D
     best: Division | None = None
     most = 0.0
     for delta in deltas:
-        trial = Division(budget, parts, measures, measure, total, replace(budget, delta=delta))
+        models = replace(budget, delta=delta)
+        trial = Division(budget, parts, share, measures, measure, total, models)
         epsilon = _largest_epsilon(trial)
         if epsilon > 0:
             models = replace(trial.models, epsilon=epsilon)

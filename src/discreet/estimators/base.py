@@ -208,28 +208,21 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         check_table(X)
         return validate_data(self, X, reset=False, **_TABLES)
 
-    def _inputs(self, X: Any, y: Any, rules: Sequence[Rule], **about: Any) -> Inputs:
-        """Return a table with the models to fit to it, and what is known about its columns."""
-        names = getattr(self, "feature_names_in_", None)
-        return Inputs(X, y, tuple(rules), names=names, booleans=self._booleans, **about)
+    def _fit_models(
+        self, settings: Settings, X: Any, y: Any, rules: Sequence[Rule], **about: Any
+    ) -> engine.Fitted:
+        """Fit models to a table, warn of what was found, and keep released numbers as attributes.
 
-    def _fit_models(self, settings: Settings, inputs: Inputs) -> engine.Fitted:
-        """Fit, warn of what was found, and keep released numbers as attributes."""
+        `Inputs` says what the arguments are; it has what is known about the columns as well.
+        """
+        names = getattr(self, "feature_names_in_", None)
+        inputs = Inputs(X, y, tuple(rules), names=names, booleans=self._booleans, **about)
         fitted, statement = engine.fit(settings, inputs)
         if fitted.deviation is not None and not fitted.prepared_coef.any():
             familiar.warn(
                 "All coefficients are 0: at this budget nothing stands out from noise, and the "
                 "model is a constant. Use more rows, a larger epsilon or fewer columns."
             )
-        self._warn_of_units(fitted)
-        for name in ATTRIBUTES:
-            setattr(self, f"{name}_", getattr(fitted, name))
-        self.guarantee_ = statement.guarantee
-        self.ledger_entry_ = statement.ledger_entry
-        return fitted
-
-    def _warn_of_units(self, fitted: engine.Fitted) -> None:
-        """Warn of columns whose released unit is far from that of the others."""
         width = fitted.prepared_coef.shape[1]
         for step in fitted.preparation:
             if not isinstance(step, FittedMagnitude) or len(step.factors) != width:
@@ -244,6 +237,11 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                     "larger or smaller than that of other columns. If that is not so, scale "
                     "the columns by public numbers before the fit."
                 )
+        for name in ATTRIBUTES:
+            setattr(self, f"{name}_", getattr(fitted, name))
+        self.guarantee_ = statement.guarantee
+        self.ledger_entry_ = statement.ledger_entry
+        return fitted
 
     def plot_trace(self) -> Figure:
         """Draw the numbers of the trace against the iteration: a figure of released numbers."""

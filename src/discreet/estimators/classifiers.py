@@ -114,11 +114,14 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mis
                 f"there are {len(classes)} classes, but only {units.size} {units.plural}; a "
                 "classifier needs at least one for each class."
             )
-        weights = None if self.class_weight is None else self._class_weights(classes, codes)
+        weights = None
+        if self.class_weight is not None:
+            weights = self._class_weights(classes, codes)
+            units = replace(units, even=False)
         settings, rules = self._models(settings, len(classes))
         public = (LABELS_TAKEN if self.classes is None else "the class labels",)
-        inputs = self._inputs(X, codes, rules, units=units, by_class=weights, public=public)
-        self._keep_link(self._fit_models(settings, inputs))
+        about: Any = {"units": units, "by_class": weights, "public": public}
+        self._keep_link(self._fit_models(settings, X, codes, rules, **about))
         self.classes_ = classes
         self.multinomial_ = settings.loss.n_outputs > 1
         return self

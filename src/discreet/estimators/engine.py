@@ -68,7 +68,8 @@ class Run:
     """A fit with an open account: who pays, where its noise comes from, and who watches.
 
     ``problem`` and ``plan`` are those that public numbers give; ``outside`` names what steps of a
-    pipeline learned outside the budget. Each part of the method has its own noise.
+    pipeline learned outside the budget. Each part of the method has its own noise. ``watchers`` are
+    called after each iteration of a solver; ``bar`` is one of them, if there is a bar.
     """
 
     settings: Settings
@@ -81,18 +82,7 @@ class Run:
     outside: tuple[str, ...]
     streams: Sequence[Stream]
     bar: Bar | None
-
-    def watch(self, model: int) -> Callable[[Progress], None] | None:
-        """Return the callback of a model's solver, if anybody watches."""
-        callbacks = [each for each in (self.settings.process.progress, self.bar) if each]
-        if not callbacks:
-            return None
-
-        def report(at: Progress) -> None:
-            for callback in callbacks:
-                callback(replace(at, entry=replace(at.entry, model=model)))
-
-        return report
+    watchers: tuple[Callable[[Progress], None], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +172,7 @@ def begin(settings: Settings, method: Method, inputs: Inputs) -> Run:
         outside=outside,
         streams=session.streams(len(method.mechanisms)),
         bar=bar,
+        watchers=tuple(each for each in (process.progress, bar) if each is not None),
     )
 
 
@@ -212,7 +203,7 @@ def prepare(run: Run) -> tuple[Prepared, Problem]:
     targets = None if inputs.y is None else inputs.rules[0](inputs.y)
     make = partial(inputs.units.rows, targets=targets)
     prepared = pipeline.transform(recipe, inputs.X, make, run.session, run.streams, problem)
-    return _weighed(run, prepared) if inputs.uneven else (prepared, problem)
+    return (prepared, problem) if inputs.units.even else _weighed(run, prepared)
 
 
 def _weighed(run: Run, prepared: Prepared) -> tuple[Prepared, Problem]:
@@ -261,9 +252,10 @@ def train(run: Run, prepared: Prepared, problem: Problem) -> Fitted:
         # targets are made when needed: those of many classes would outgrow a narrow table
         part = inputs.labelled(rows, model)
         curator = run.session.curator(part, stream, Fraction(1, n_models), size)
-        solution = method.solver.solve(solved, curator, plan, run.watch(model))
+        report = partial(_report, run.watchers, model) if run.watchers else None
+        solution = method.solver.solve(solved, curator, plan, report)
         if opened:
-            weighted = inputs.uneven or inputs.units.grouped
+            weighted = inputs.units.grouped or not inputs.units.even
             about: Any = {"weighted": weighted, "mapped": prepared.mapped}
             found = Inference.measure(*opened[model], problem, solution.weights, **about)
             evidence.append(found)
@@ -274,6 +266,12 @@ def train(run: Run, prepared: Prepared, problem: Problem) -> Fitted:
         dropped.append(without)
         solutions.append(solution)
     return _carried(run, prepared, problem, solutions, evidence, np.all(dropped, axis=0))
+
+
+def _report(watchers: Sequence[Callable[[Progress], None]], model: int, at: Progress) -> None:
+    """Pass the state of a running solver on, with the number of its model."""
+    for watcher in watchers:
+        watcher(replace(at, entry=replace(at.entry, model=model)))
 
 
 def _open_inference(run: Run, prepared: Prepared) -> list[tuple[Curator, Curator | None, float]]:
@@ -362,6 +360,23 @@ def state(run: Run, fitted: Fitted) -> Statement:
     method = run.method
     inputs = run.inputs
     units = inputs.units
+    conditions: tuple[str, ...] = ()
+    if method.balance is not None:
+        conditions += (method.balance.condition,)
+    if method.division is not None:
+        conditions += (*(step.condition for step in fitted.preparation), DIVIDED)
+    if method.inference:
+        conditions += (method.inference[0].condition,)
+    conditions += fitted.solution.conditions
+    if inputs.y is None:
+        conditions += (WORKERS.format(inputs.X.place),)
+    if units.unit != "row" or units.condition:
+        conditions = units.stated(conditions)
+    if run.plan.spends.epsilon > method.models.epsilon:
+        conditions += (
+            f"ε = {method.models.epsilon:g} was asked for, but the published constants give "
+            "less privacy than that (unsafe=True)",
+        )
     public = (f"the number of {units.plural}", *PUBLIC, *inputs.public, *run.outside)
     if settings.data_norm is not None:
         public += (f"the bound {settings.data_norm:g} on a row's norm",)
@@ -371,7 +386,7 @@ def state(run: Run, fitted: Fitted) -> Statement:
     if method.expansion is not None:
         public += ("the features: their columns, public bounds and number",)
     guarantee = run.session.account.guarantee(
-        conditions=_conditions(run, fitted),
+        conditions=conditions,
         public=public,
         secure=run.session.secure,
         earlier_fits=run.earlier_fits,
@@ -384,27 +399,3 @@ def state(run: Run, fitted: Fitted) -> Statement:
         else getattr(run.session.account.charge, "entry", None)
     )
     return Statement(guarantee, entry)
-
-
-def _conditions(run: Run, fitted: Fitted) -> tuple[str, ...]:
-    """Return what the privacy of a fit rests on, part by part."""
-    method = run.method
-    units = run.inputs.units
-    conditions: tuple[str, ...] = ()
-    if method.balance is not None:
-        conditions += (method.balance.condition,)
-    if method.division is not None:
-        conditions += (*(step.condition for step in fitted.preparation), DIVIDED)
-    if method.inference:
-        conditions += (method.inference[0].condition,)
-    conditions += fitted.solution.conditions
-    if run.inputs.y is None:
-        conditions += (WORKERS.format(run.inputs.X.place),)
-    if units.unit != "row" or units.condition:
-        conditions = units.stated(conditions)
-    if run.plan.spends.epsilon > method.models.epsilon:
-        conditions += (
-            f"ε = {method.models.epsilon:g} was asked for, but the published constants give "
-            "less privacy than that (unsafe=True)",
-        )
-    return conditions

@@ -91,8 +91,8 @@ class LevelModel(PrivateLinearModel):
         parts = [rows.X[rows.places], basis[rows.level].astype(rows.X.dtype)]
         table = sp.csr_array(sp.hstack(parts)) if sp.issparse(rows.X) else np.hstack(parts)
         rule = partial(np.asarray, dtype=np.float64)
-        inputs = self._inputs(table, rows.targets, [rule], units=rows.units, public=public)
-        fitted = self._fit_models(settings, inputs)
+        about: Any = {"units": rows.units, "public": public}
+        fitted = self._fit_models(settings, table, rows.targets, [rule], **about)
         self.link_ = Link.of(fitted.solution, fitted.steps)
         first = effects.first_level(self)
         own = slice(first, first + made)

@@ -89,7 +89,8 @@ class Settings:
 class Method:
     """A preparation with the mechanism of each step, a solver, and their parts of the budget.
 
-    ``division`` is None if the models have all of the budget; else ``mechanisms`` are made from it.
+    ``models`` is the budget of all models. ``division`` is None if that is the whole budget; else
+    ``mechanisms`` are made from it.
     There is one for each step, one for the ``balance`` of the classes, if it is measured, and one
     for the ``inference`` about each model. The solver sees ``width`` features: the columns of X, or
     those that ``expansion`` makes of them. Steps see a sample of the rows at ``rate``.
@@ -97,7 +98,7 @@ class Method:
 
     steps: tuple[Step, ...]
     solver: Solver
-    budget: Budget
+    models: Budget
     division: Division | None = None
     mechanisms: tuple[Mechanism, ...] = ()
     balance: Balance | None = None
@@ -132,12 +133,7 @@ class Method:
             part.mechanism(division.measure, division.total_of(index))
             for index, part in enumerate(parts)
         )
-        return cls(steps, solver, budget, division, mechanisms, balance, inference)
-
-    @property
-    def models(self) -> Budget:
-        """Budget of all models."""
-        return self.budget if self.division is None else self.division.models
+        return cls(steps, solver, division.models, division, mechanisms, balance, inference)
 
     @property
     def adapts(self) -> bool:
@@ -222,7 +218,7 @@ def choose(settings: Settings, inputs: Inputs) -> Method:
         method = Method.divided(settings.budget, steps, method.solver)
     solver = method.solver
     balance = None
-    if inputs.uneven:
+    if not units.even:
         units.check_solver(solver, weighted=inputs.by_class is not None)
         balanced = inputs.by_class is not None and inputs.by_class.values is None
         if solver.private and (balanced or method.adapts):
@@ -255,7 +251,7 @@ def _by_rule(
     error = expected_error(n_rows, problem.n_parameters, budget)
     solver = pilot(choice.solver, settings.loss, error)
     rate = choice.rate
-    alone = by_row and not inputs.uneven and len(inputs.rules) == 1
+    alone = by_row and inputs.units.even and len(inputs.rules) == 1
     if alone and not settings.loss.curves_unevenly:
         rate = sample_rate(steps, n_rows, problem.n_parameters, budget)
     signal = rate * n_rows * budget.to_gdp().mu

@@ -89,7 +89,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         rule = partial(_in_units, low=bounds[0], high=bounds[1], centre=middle, scale=half)
         scale, centre = self._margin_units()
         about: Any = {"units": units, "public": public, "scale": scale, "centre": centre}
-        fitted = self._fit_models(settings, self._inputs(X, target, [rule], **about))
+        fitted = self._fit_models(settings, X, target, [rule], **about)
         self.coef_ = fitted.coef[0]
         self.intercept_ = float(fitted.intercept[0])
         return self

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -43,7 +42,8 @@ class PrivacyUnits:
     unit, plural
         Names of a unit and of several, for the guarantee.
     drawn, even
-        True if one row was drawn for each unit; True if every unit has a total weight of 1.
+        True if one row was drawn for each unit; True if every unit has a total weight of 1 in the
+        objective as well.
     public
         Statements of what is treated as public.
     nominal
@@ -141,16 +141,14 @@ class PrivacyUnits:
         if targets is None:
             rows: Rows = table.rows(**settings)
             return rows
-        weights = self._equal_weights
+        weights: RowWeights | None = None
         if factors is not None:
             weights = self.times(factors.astype(np.float64)).model_weights()
+        elif self.units is not None:
+            weights = self.units.weights()
+        elif self.unit != "row":
+            weights = RowWeights(np.empty(0), self.size, self.unit)
         return as_rows(table, targets, weights=weights, **settings)
-
-    @cached_property
-    def _equal_weights(self) -> RowWeights | None:
-        if self.units is not None:
-            return self.units.weights()
-        return None if self.unit == "row" else RowWeights(np.empty(0), self.size, self.unit)
 
     def weigh(self, rows: Rows) -> Rows:
         """Return the rows with their weights in the objective."""
@@ -316,11 +314,6 @@ class Inputs:
     booleans: tuple[int, ...] = ()
     scale: float = 1.0
     centre: float = 0.0
-
-    @property
-    def uneven(self) -> bool:
-        """True if units may have a total weight other than 1 in the objective."""
-        return not self.units.even or self.by_class is not None
 
     def labelled(self, rows: Rows, model: int) -> Rows:
         """Return the rows with the targets of a model; rows are made with those of the first."""

@@ -7,7 +7,9 @@ Each formula is that of the NumPy form, in plain arithmetic, so that loops over 
 and a row's number has the same bits wherever the row lies. Results agree with NumPy's to 4 units in
 the last place, which tests check. What is not a number stays so.
 
-Kernels know a loss by its form, which `form_of` makes of its code and its parameter.
+Kernels know a loss by its form: a tuple of its parameter, as many times as its code says. The
+length of a tuple is known when a kernel is compiled, so only the formula of this loss is compiled
+into it. A loss without kernels has an empty form.
 """
 
 import math
@@ -33,15 +35,6 @@ POISSON = 7
 GAMMA = 8
 PINBALL = 9
 SMOOTH_PINBALL = 10
-
-
-def form_of(code, parameter):
-    """Return a loss as kernels take it: its parameter, as many times as its code says.
-
-    The length of a tuple is known when a kernel is compiled, so only the formula of this loss is
-    compiled into it.
-    """
-    return (parameter,) * code
 
 
 @intrinsic
@@ -244,15 +237,10 @@ def value(form, margin, target):
 
 
 @kernel
-def write_values(form, margins, targets, out):
-    """Write φ(margin, target) to out, for arrays."""
+def losses(form, margins, targets, out):
+    """Write φ(margin, target) of the loss that has this form to out, for arrays."""
     for i in range(out.size):
         out[i] = value(form, margins[i], targets[i])
-
-
-def losses(code, parameter, margins, targets, out):
-    """Write φ(margin, target) of a loss to out, for arrays."""
-    write_values(form_of(code, parameter), margins, targets, out)
 
 
 # Slopes: one loop per loss, so that a process compiles those it needs.

@@ -229,6 +229,7 @@ class FittedMagnitude(FittedStep):
     factors: FloatArray
     deviation: float
     name: ClassVar[str] = "magnitude"
+    multiplies: ClassVar[str] = "factors"
     condition_text: ClassVar[str] = (
         "entries were counted by column and binary exponent, the counts released with noise of "
         "standard deviation {deviation:.4g}, and columns scaled by them"
@@ -240,10 +241,6 @@ class FittedMagnitude(FittedStep):
             raise ValueError("factors must be powers of two.")
         check_fields(self, positive, "deviation")
 
-    def accepts(self, n_features: int) -> bool:
-        """Return whether the step was fitted to this many columns."""
-        return len(self.factors) == n_features
-
     def distant(self) -> NDArray[np.intp]:
         """Return the columns whose factor is beyond 2^±20 of the median one."""
         powers = np.log2(self.factors)
@@ -254,7 +251,7 @@ class FittedMagnitude(FittedStep):
         start = before or AffineMap.to_norm(math.inf, n_features)
         if math.isinf(start.row_norm) and start.starts(start) and (self.factors != 1.0).any():
             return AffineMap.in_units(start.units * self.factors)
-        return start.scaled(self.factors)
+        return start.then(self.factors)
 
 
 def exponents(

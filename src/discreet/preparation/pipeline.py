@@ -50,6 +50,9 @@ BLOCK_ENTRIES = 2**22
 MOST = {"magnitude": 3, "largest": 3, "spread": 2, "centre": 2, "scale": 2}
 """Largest number of steps of one kind, where it is not 1."""
 
+INFERENCE_FACTOR = 256.0
+"""Rows that inference reads are scaled down to this many times the radius, not to the radius."""
+
 NORMS = (1e-12, 1e12)
 """Range of ``data_norm`` in which transformed rows stay finite, in single precision as well."""
 
@@ -210,14 +213,9 @@ class Stage:
         """
         if self.affine is None or self.start is None or self.base is None:
             return self.make(self.table, fit_intercept=fit_intercept, row_norm=row_norm)
-        if not self.clips:
+        if math.isinf(self.affine.row_norm):
             return self.start
         return self.base.transformed(self.affine, fit_intercept=fit_intercept, row_norm=row_norm)
-
-    @property
-    def clips(self) -> bool:
-        """True if rows are clipped and mapped already."""
-        return self.affine is not None and math.isfinite(self.affine.row_norm)
 
     def expanded(self, expansion: Expansion, width: int) -> Stage:
         """Return the rows of features that an expansion makes of columns; itself if it did."""
@@ -255,18 +253,17 @@ class Stage:
         table = _applied(Written(self.affine), self.table)
         return Stage(table, self.make, before=self, is_expanded=self.is_expanded)
 
-    @property
-    def first(self) -> Stage:
-        """The stage whose table is that of the features."""
-        return self if self.before is None else self.before.first
+    def from_features(self) -> tuple[Rows | None, AffineMap | None]:
+        """Return rows of the features and the map to rows here, with the clip of its start alone.
 
-    @property
-    def whole(self) -> AffineMap | None:
-        """The map from rows of the first table, with the clip of the first map alone."""
-        before = None if self.before is None else self.before.whole
-        if before is None or self.affine is None:
-            return self.affine or before
-        return before.followed_by(self.affine)
+        There is one stage before at most: a preparation has one `Radius`, which needs a new table.
+        """
+        if self.before is None or self.before.affine is None:
+            return self.start, self.affine
+        affine = self.before.affine
+        if self.affine is not None:
+            affine = affine.then(self.affine.linear, self.affine.offset)
+        return self.before.start, affine
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,8 +294,6 @@ class Prepared:
     start, affine
         Rows of the features before they are scaled down and mapped, and the map to prepared rows,
         with its first clip alone; None if no step mapped any.
-    inference_norm
-        Norm that ``start`` is scaled down to for inference, instead of the map's own.
     mapped
         True if the model sees rows under the map, not a table that was written.
     sample, size
@@ -310,7 +305,6 @@ class Prepared:
     known: RowNorms | None = None
     start: Rows | None = None
     affine: AffineMap | None = None
-    inference_norm: float = math.inf
     mapped: bool = False
     sample: Rows | None = None
     size: int = 0
@@ -335,12 +329,16 @@ class Prepared:
         """
         if self.start is None or self.affine is None:
             return change(self.rows), None
-        affine = replace(self.affine, row_norm=self.inference_norm)
+        norm = self.affine.row_norm
+        radii = [step.radius for step in self.fitted if isinstance(step, FittedRadius)]
+        if norm in radii:
+            norm = min(INFERENCE_FACTOR * norm, RADII[1])
+        affine = replace(self.affine, row_norm=norm)
         public: Any = {"fit_intercept": self.rows.fit_intercept}
-        rows = change(self.start).with_row_norm(self.inference_norm).transformed(affine, **public)
+        rows = change(self.start).with_row_norm(norm).transformed(affine, **public)
         if self.sample is None:
             return rows, None
-        return rows, self.sample.with_row_norm(self.inference_norm).transformed(affine, **public)
+        return rows, self.sample.with_row_norm(norm).transformed(affine, **public)
 
 
 def transform(
@@ -373,7 +371,7 @@ def transform(
     for part, step in enumerate(recipe.steps):
         if recipe.expansion is not None and not isinstance(step, Bounds):
             stage = stage.expanded(recipe.expansion, problem.n_features)
-        if isinstance(step, Radius) and stage.clips:
+        if isinstance(step, Radius) and stage.affine and math.isfinite(stage.affine.row_norm):
             stage = stage.written()
         rows = stage.rows(row_norm=known.clip if known and step.bounded else None)
         if sampling.rate < 1 and not isinstance(step, Bounds):
@@ -389,13 +387,13 @@ def transform(
     if sampling.every is not None and stage.affine is not None:
         stage = stage.over(sampling.every)
     last = stage.written() if copies else stage
+    start, affine = stage.from_features()
     return Prepared(
         rows=last.rows(fit_intercept=problem.fit_intercept, row_norm=problem.row_norm),
         fitted=tuple(fitted),
         known=known,
-        start=stage.first.start,
-        affine=stage.whole,
-        inference_norm=_inference_norm(stage.first.affine, fitted),
+        start=start,
+        affine=affine,
         mapped=last.affine is not None,
         sample=sample,
         size=sampling.size or problem.n_rows,
@@ -424,20 +422,6 @@ class Sampling:
         self.every = rows
         self.size = round(self.rate * rows.public_size)
         return rows.sample(self.rate, session.curator(rows, stream).generator())
-
-
-INFERENCE_FACTOR = 256.0
-"""Rows that inference reads are scaled down to this many times the radius, not to the radius."""
-
-
-def _inference_norm(affine: AffineMap | None, fitted: Sequence[FittedStep]) -> float:
-    """Return the norm that rows are scaled down to for inference: much larger than the radius."""
-    if affine is None:
-        return math.inf
-    radii = [step.radius for step in fitted if isinstance(step, FittedRadius)]
-    if affine.row_norm not in radii:
-        return affine.row_norm
-    return min(INFERENCE_FACTOR * affine.row_norm, RADII[1])
 
 
 def _applied(step: FittedBounds | Written, table: Any) -> Any:
@@ -471,7 +455,7 @@ def unclipped_map(steps: Sequence[FittedStep], width: int) -> AffineMap:
     affine = AffineMap.to_norm(math.inf, width)
     for step in steps:
         if isinstance(step, FittedRadius):
-            affine = affine.scaled(1.0 / step.radius)
+            affine = affine.then(1.0 / step.radius)
         elif not isinstance(step, FittedBounds):
             after = step.affine_map(affine, width)
             assert after is not None  # no other step depends on the norm of a row

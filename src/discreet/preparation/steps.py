@@ -158,12 +158,16 @@ class FittedStep:
     """Base class of fitted steps: frozen dataclasses of released numbers.
 
     ``condition_text`` says what the privacy of the step rests on, with names of fields in braces.
-    ``checks`` has the check of each field, a function of its name and value.
+    ``checks`` has the check of each field, a function of its name and value. Rows are multiplied by
+    the field that ``multiplies`` names, of one entry or row per column, or that of ``subtracts`` is
+    subtracted from them; a step that names neither leaves them as they are.
     """
 
     name: ClassVar[str]
     condition_text: ClassVar[str]
     checks: ClassVar[dict[str, Callable[[str, Any], Any]]] = {}
+    multiplies: ClassVar[str] = ""
+    subtracts: ClassVar[str] = ""
 
     def __init_subclass__(cls) -> None:
         if hasattr(cls, "name"):
@@ -174,12 +178,21 @@ class FittedStep:
             check_fields(self, check, name)
 
     def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap | None:
-        """Return the map that does what ``before`` and then this step do, if there is one."""
-        return None
+        """Return the map that does what ``before`` and then this step do, if there is one.
+
+        The first step of a map clips rows to its ``row_norm``, if it has one.
+        """
+        if not self.multiplies and not self.subtracts:
+            return before
+        start = before or AffineMap.to_norm(getattr(self, "row_norm", math.inf), n_features)
+        if self.subtracts:
+            return start.then(1.0, getattr(self, self.subtracts))
+        return start.then(getattr(self, self.multiplies))
 
     def accepts(self, n_features: int) -> bool:
         """Return whether the step can be applied to a table of this width."""
-        return True
+        by = self.multiplies or self.subtracts
+        return not by or len(getattr(self, by)) == n_features
 
     @property
     def condition(self) -> str:
@@ -385,7 +398,7 @@ class FittedRadius(FittedStep):
         start = before or AffineMap.to_norm(math.inf, n_features)
         if math.isfinite(start.row_norm):
             return None
-        return replace(start, row_norm=self.radius).scaled(1.0 / self.radius)
+        return replace(start, row_norm=self.radius).then(1.0 / self.radius)
 
 
 @dataclass(frozen=True)
@@ -438,10 +451,6 @@ class FittedSpread(FittedStep):
         "the norm {norm:.4g} was chosen privately by the median norm of the rows, among public "
         "candidates, and later moments clip rows to it"
     )
-
-    def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap | None:
-        """Return the map of the steps before."""
-        return before
 
 
 def distinct(columns: Any) -> tuple[int, ...]:

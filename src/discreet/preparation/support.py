@@ -138,7 +138,7 @@ def without_noise(
         return solution, np.zeros(width, dtype=bool)
     whitening = [step for step in prepared.fitted if isinstance(step, FittedWhiten)]  # the last one
     before = unclipped_map([step for step in prepared.fitted if step not in whitening], width)
-    affine = whitening[0].affine_map(before, width) if whitening else before
+    affine = before.then(whitening[0].matrix) if whitening else before
     none = np.zeros(width, dtype=bool)
     support = Support(
         moment=moment,

@@ -10,7 +10,6 @@ Proof: docs/proofs/preparation.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -20,7 +19,6 @@ import numpy as np
 from discreet.core import Curator
 from discreet.core.questions import OuterSum, RowSum, SquareSum
 from discreet.preparation.steps import FittedStep, Known, RowNorms, Step
-from discreet.rows import AffineMap
 from discreet.solvers.base import nearest
 from discreet.validate import FloatArray, flag, positive, square_matrix, vector
 
@@ -42,26 +40,13 @@ class FittedMoment(FittedStep):
 
     ``deviation`` is the standard deviation of the noise in each coordinate of the moment (of a
     second moment's triangle, off the diagonal over √2), ``row_norm`` the norm that rows were
-    clipped to for it. If ``clips``, rows are clipped to it when they are transformed, too. What
-    rows are transformed by, with one entry or row per column, is the field ``by``, and ``then``
-    adds it to an affine map.
+    clipped to for it. If ``clips``, rows are clipped to it when they are transformed, too.
     """
 
-    by: ClassVar[str]
-    then: ClassVar[Callable[..., AffineMap]]
     checks: ClassVar = {"deviation": positive, "row_norm": positive, "clips": flag}
     deviation: float
     row_norm: float
     clips: bool
-
-    def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap:
-        """Return the map of the steps before, then this one."""
-        start = before or AffineMap.to_norm(self.row_norm, n_features)
-        return type(self).then(start, getattr(self, self.by))
-
-    def accepts(self, n_features: int) -> bool:
-        """Return whether the step was fitted to this many columns."""
-        return len(getattr(self, self.by)) == n_features
 
 
 @dataclass(frozen=True)
@@ -119,8 +104,7 @@ class FittedCentre(FittedMoment):
     row_norm: float
     clips: bool
     name: ClassVar[str] = "centre"
-    by: ClassVar[str] = "mean"
-    then: ClassVar[Callable[..., AffineMap]] = AffineMap.shifted
+    subtracts: ClassVar[str] = "mean"
     checks: ClassVar = {"mean": vector, **FittedMoment.checks}
     condition_text: ClassVar[str] = (
         "the mean of the rows, each clipped to norm {row_norm:g}, was released with noise of "
@@ -206,8 +190,7 @@ class FittedScale(FittedMoment):
     row_norm: float
     clips: bool
     name: ClassVar[str] = "scale"
-    by: ClassVar[str] = "weights"
-    then: ClassVar[Callable[..., AffineMap]] = AffineMap.scaled
+    multiplies: ClassVar[str] = "weights"
     checks: ClassVar = {"weights": partial(vector, above=0.0), **FittedMoment.checks}
     condition_text: ClassVar[str] = (
         "the columns' second moments, of rows each clipped to norm {row_norm:g}, were released "
@@ -262,8 +245,7 @@ class FittedWhiten(FittedMoment):
     row_norm: float
     clips: bool
     name: ClassVar[str] = "whiten"
-    by: ClassVar[str] = "matrix"
-    then: ClassVar[Callable[..., AffineMap]] = AffineMap.rotated
+    multiplies: ClassVar[str] = "matrix"
     checks: ClassVar = {"matrix": square_matrix, "ridge": positive, **FittedMoment.checks}
     condition_text: ClassVar[str] = (
         "the second moment of the rows, each clipped to norm {row_norm:g}, was released with noise "

@@ -140,25 +140,20 @@ class AffineMap:
         alone = self.is_identity or (self.is_diagonal and bool((self.linear == self.units).all()))
         return same and alone and not self.offset.any()
 
-    def shifted(self, shift: FloatArray) -> Self:
-        """Return this map followed by the subtraction of a vector."""
-        return replace(self, offset=self.offset + shift)
+    def then(self, by: FloatArray | float, shift: FloatArray | None = None) -> Self:
+        """Return this map followed by another: y becomes A·y − shift.
 
-    def scaled(self, weights: FloatArray | float) -> Self:
-        """Return this map followed by weights of columns."""
-        weights = np.broadcast_to(np.asarray(weights, dtype=np.float64), self.offset.shape)
-        linear = weights * self.linear if self.is_diagonal else weights[:, None] * self.linear
-        return replace(self, linear=linear, offset=weights * self.offset)
-
-    def rotated(self, matrix: FloatArray) -> Self:
-        """Return this map followed by a matrix."""
-        linear = matrix * self.linear if self.is_diagonal else matrix @ self.linear
-        return replace(self, linear=linear, offset=matrix @ self.offset)
-
-    def followed_by(self, other: Self) -> Self:
-        """Return this map followed by the linear part and the offset of another."""
-        then = self.scaled(other.linear) if other.is_diagonal else self.rotated(other.linear)
-        return then.shifted(other.offset)
+        ``by`` is A: one number, a weight for each column, or a matrix.
+        """
+        matrix = np.asarray(by, dtype=np.float64)
+        if matrix.ndim == 2:
+            linear = matrix * self.linear if self.is_diagonal else matrix @ self.linear
+            offset = matrix @ self.offset
+        else:
+            weights = np.broadcast_to(matrix, self.offset.shape)
+            linear = weights * self.linear if self.is_diagonal else weights[:, None] * self.linear
+            offset = weights * self.offset
+        return replace(self, linear=linear, offset=offset if shift is None else offset + shift)
 
     def columns(self, index: NDArray[np.intp], factor: float) -> Self:
         """Return the map to some of the columns, times a factor."""

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.objectives import Loss
-from discreet.rows.bounds import WEIGHT_STEPS
 from discreet.rows.data import RowData
 from discreet.rows.sums import one_output
 from discreet.validate import FloatArray
@@ -100,7 +99,8 @@ def cell_counts(
 
 def norm_counts(data: RowData, candidates: FloatArray) -> Counts:
     """Count the norms of rows, without a constant feature, between public candidates."""
-    return _counts(data, data.norms(), candidates)
+    values = cell_counts(data.norms(), candidates, data.weights * data.weight_unit)
+    return Counts(values, data.weight_unit)
 
 
 def column_counts(data: RowData, index: int, edges: FloatArray) -> Counts:
@@ -108,7 +108,8 @@ def column_counts(data: RowData, index: int, edges: FloatArray) -> Counts:
     data.need_stored("a column")
     if not 0 <= index < data.n_features:
         raise ValueError(f"column must be from 0 to {data.n_features - 1}, not {index!r}.")
-    return _counts(data, data.table.column(index), edges)
+    values = cell_counts(data.table.column(index), edges, data.weights * data.weight_unit)
+    return Counts(values, data.weight_unit)
 
 
 def slope_counts(data: RowData, weights: FloatArray, loss: Loss, candidates: FloatArray) -> Counts:
@@ -117,9 +118,5 @@ def slope_counts(data: RowData, weights: FloatArray, loss: Loss, candidates: Flo
     margins = data.margins_at(weights)
     with np.errstate(all="ignore"):
         sizes = np.abs(loss.derivative(margins, data.targets))
-    return _counts(data, sizes, candidates)
-
-
-def _counts(data: RowData, values: FloatArray, edges: FloatArray) -> Counts:
-    own = data.weights * WEIGHT_STEPS
-    return Counts(cell_counts(values, edges, own), WEIGHT_STEPS if own.size else 1)
+    values = cell_counts(sizes, candidates, data.weights * data.weight_unit)
+    return Counts(values, data.weight_unit)

@@ -62,7 +62,7 @@ def hessian_sum(data: RowData, weights: ArrayLike, loss: Loss) -> FloatArray:
 
     def block_sum(at: slice) -> FloatArray:
         total = np.zeros(shape)
-        for some, tile in data.table.tiles(at):
+        for some, tile in data.tiles(at):
             rows, bends = np.ones((len(tile), size)), _curvatures(data, margins, loss, some)
             scales = data.scales[some, None] if data.scales.size else 1.0
             np.multiply(tile, scales, out=rows[:, : data.n_features])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -21,10 +22,20 @@ from discreet.rows.bounds import (
     ROOT_ROOM,
     SMALLEST_FACTOR,
     SMALLEST_MAPPED_SCALE,
+    WEIGHT_STEPS,
     mapped_norm_error,
 )
 from discreet.rows.sparse import Table
-from discreet.rows.table import KERNELS, PRODUCT_KERNELS, sum_blocks
+from discreet.rows.table import (
+    KERNELS,
+    PRODUCT_KERNELS,
+    TILE_ENTRIES,
+    Node,
+    blocks,
+    in_parts,
+    joined,
+    tree_total,
+)
 from discreet.rows.units import Codes, RowWeights, Unit
 from discreet.validate import FloatArray, vector
 
@@ -119,6 +130,8 @@ class RowData:
     units, grouped
         The unit of each row, a number below ``public_size`` (no entries if that is not known, or if
         each row is a unit), and True if rows may share units, whose weights add up to at most 1.
+    weight_unit : int
+        Weights times this are integers: 1 if all weights are 1.
     smallest : float
         Norms below this count as this where gradients are clipped: 1 for mapped rows without a
         constant feature, whose factor is then at most the clip (docs/proofs/affine.md), else 0.
@@ -145,6 +158,7 @@ class RowData:
         self.n_rows, self.dense = table.n_rows, table.dense
         self.n_features = table.n_features if map.is_identity else map.offset.size
         self.n_parameters = self.n_features + int(self.fit_intercept)
+        self.weight_unit = WEIGHT_STEPS if self.weights.size else 1
         self.smallest = 0.0 if map.is_identity or self.fit_intercept else 1.0
 
     def with_row_norm(self, row_norm: float) -> Self:
@@ -198,12 +212,15 @@ class RowData:
         self.memory.mapped = mapped = replace(self, norm_bounds=norms, **public)
         return mapped
 
-    def bounds(self, at: slice) -> FloatArray:
-        """Return upper bounds on the norms of rows, with their constants.
+    def bounds(self, at: slice | None = None) -> FloatArray:
+        """Return upper bounds on the norms of rows, by default of all, with their constants.
 
         Those of mapped rows are computed when they are first asked for, and kept
         (docs/proofs/affine.md).
         """
+        if at is None:
+            self.table.each(self.bounds, 1 if self.map.is_diagonal else self.n_features)
+            return self.norm_bounds
         norms, map, table = self.norm_bounds[at], self.map, self.table
         if map.is_identity or norms.min(initial=1.0) > 0.0:
             return norms
@@ -211,7 +228,7 @@ class RowData:
         if map.is_diagonal:
             table.mapped_norms(at, scales, map, found)
         else:
-            for some, tile in table.tiles(at):
+            for some, tile in self.tiles(at, stored=True):
                 out = found[some.start - at.start : some.stop - at.start]
                 PRODUCT_KERNELS.triangle_norms(tile, self.scales[some], *map.packed, out)
         found += mapped_norm_error(table.n_features, map.bound, turned=not map.is_diagonal)
@@ -221,17 +238,12 @@ class RowData:
         norms[:] = found
         return norms
 
-    def all_bounds(self) -> FloatArray:
-        """Return the bounds on the norms of all rows."""
-        self.table.each(self.bounds, 1 if self.map.is_diagonal else self.n_features)
-        return self.norm_bounds
-
     def norms(self) -> FloatArray:
         """Return upper bounds on the norms of rows, without a constant feature (private).
 
         Taking the constant out again rounds short ones.
         """
-        norms = self.all_bounds()
+        norms = self.bounds()
         if self.fit_intercept:
             with np.errstate(all="ignore"):  # a warning about one row would be about that row
                 return np.sqrt(np.maximum(np.square(norms) - 1.0, 0.0))
@@ -281,16 +293,26 @@ class RowData:
         block_rows: int = 0,
         stacked: bool = False,
     ) -> FloatArray:
-        """Add up ``block_sum(at)`` over blocks of rows, as `sum_blocks` does.
+        """Add up ``block_sum(at)`` over blocks of rows, pairwise, in parts.
 
+        One binary tree over all blocks, whatever the threads: the same bits (summation.md, part 3).
         ``entries`` are those that are computed with, by default those of the table, and
         ``block_rows`` the rows of a block in the error bound, which a block may have fewer of. With
-        ``stacked``, rows that need not be copied are summed by one call per thread, block by block.
+        ``stacked``, ``block_sum`` returns an array of the sums of its blocks: rows that need not be
+        copied are summed by one call per thread.
         """
-        height, size = min(block_rows or self.table.block_rows, self.table.height), self.n_rows
-        entries = entries or self.table.n_entries
-        together = size if self.table.height >= size else height
-        return sum_blocks(block_sum, shape, size, entries, height, stacked * together)
+        if not self.n_rows:
+            return np.zeros(shape)
+        height = min(block_rows or self.table.block_rows, self.table.height)
+        together = self.n_rows if stacked and self.table.height >= self.n_rows else height
+
+        def nodes(part: slice) -> list[Node]:
+            calls = (block_sum(at) for at in blocks(part, together))
+            sums = chain.from_iterable(calls) if stacked else calls
+            return joined((0, k, values) for k, values in enumerate(sums, part.start // height))
+
+        parts = in_parts(nodes, self.n_rows, entries or self.table.n_entries, height)
+        return tree_total(chain.from_iterable(parts))
 
     @property
     def public_facts(self) -> dict[str, Any]:
@@ -372,10 +394,14 @@ class RowData:
             self.memory.point = Point(at, margins)
         return margins
 
-    def tiles(self, at: slice) -> Iterator[tuple[slice, NDArray[Any]]]:
-        """Yield places and rows, a few at a time: mapped, or as they are stored and not scaled."""
-        for some, tile in self.table.tiles(at):
-            if self.map.is_identity:
+    def tiles(self, at: slice, *, stored: bool = False) -> Iterator[tuple[slice, NDArray[Any]]]:
+        """Yield places and dense rows, a few at a time: mapped, or as they are stored, not scaled.
+
+        Rows without a map are always those that are ``stored``.
+        """
+        for some in blocks(at, max(16, TILE_ENTRIES // self.table.n_features)):
+            tile = self.table.tile(some)
+            if stored or self.map.is_identity:
                 yield some, tile
             else:
                 mapped = np.empty((len(tile), self.n_features))

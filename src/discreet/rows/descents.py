@@ -79,11 +79,11 @@ def descend(
     scaling = ((math.ldexp(1.0, -grid), math.ldexp(1.0, grid)), float(magnitude))
     penalty = (float(alpha), math.inf if radius is None else float(radius))
     path = Path(start, np.zeros(data.n_parameters))
-    code, parameter = loss.code, loss.parameter
+    form = (loss.parameter,) * loss.code
     whole = data.table.height >= data.n_rows  # others are gathered, a few batches at a time
     height = len(index) if whole else data.table.height // index.shape[1]
     with np.errstate(all="ignore"):
-        for at in blocks(slice(0, len(index) if code else 0), max(1, height)):
+        for at in blocks(slice(0, len(index) if form else 0), max(1, height)):
             some, batches = data, index[at]
             if not whole:
                 some, count = data.take(batches.ravel()), batches.size
@@ -92,8 +92,8 @@ def descend(
             drawn = integers[at] if len(integers) else integers
             numbers = (clip, steps[at], *penalty, drawn, *scaling, data.fit_intercept)
             rows = some.table.block(slice(0, some.n_rows))
-            LOSS_KERNELS.descent(rows, arrays, batches, (code, parameter), numbers, tuple(path))
-        for t, batch in enumerate(() if code else index):  # calls the derivative for each batch
+            LOSS_KERNELS.descend(rows, arrays, batches, form, numbers, tuple(path))
+        for t, batch in enumerate(() if form else index):  # calls the derivative for each batch
             total = clipped_sum(data.take(batch), path.weights, loss, clip)
             step = (batch.size, steps[t], *penalty)
             LOSS_KERNELS.take_step(total.values, integers, t, *scaling, *step, *path)

@@ -1,7 +1,8 @@
 # mypy: ignore-errors
 """Compiled loops over the losses of rows, with the property stated in ``kernels.py``.
 
-What is not a number, after an overflow, counts as 0 for a slope, as the clip for a loss.
+What is not a number, after an overflow, counts as 0 for a slope, as the clip for a loss. A ``loss``
+is its form, as in ``discreet.objectives.formulas``.
 """
 
 import math
@@ -12,7 +13,6 @@ from discreet.objectives.compile import inlined, kernel, subroutine
 from discreet.objectives.formulas import (
     REACH,
     exp,
-    form_of,
     slopes,
     softmax_slopes,
     softplus,
@@ -61,13 +61,8 @@ def clip_slopes(norms, scales, weights, clip, slopes):
     return total
 
 
-def gradient(code, parameter, *arguments):
-    """Add clipped gradients of a loss as `add_gradients` does; code 0 is a loss without kernels."""
-    add_gradients(form_of(code, parameter), *arguments)
-
-
 @kernel
-def add_gradients(loss, rows, weights, numbers, clip, margins, heights, out):
+def gradient(loss, rows, weights, numbers, clip, margins, heights, out):
     """Add the clipped gradients of blocks of rows to rows of out, which end in the intercept's.
 
     ``weights`` has one more entry than rows have columns, a constant; if it has none, margins are
@@ -184,13 +179,8 @@ def clip_outputs(slopes, norms, weights, clip):
             slopes[k, i] = slopes[k, i] * factors[i] if factors[i] > 0.0 else 0.0
 
 
-def line_sums(code, parameter, *arguments):
-    """Write sums of clipped losses as `write_line_sums` does."""
-    write_line_sums(form_of(code, parameter), *arguments)
-
-
 @kernel
-def write_line_sums(loss, margins, changes, targets, steps, clip, out):
+def line_sums(loss, margins, changes, targets, steps, clip, out):
     """Write the sums of clipped losses at margins − step·changes to out, for any loss and steps."""
     lanes = np.zeros((steps.size, LANES))
     for start in range(0, margins.size, LANES):
@@ -308,11 +298,6 @@ def take_step(total, noise, t, grid, magnitude, batch, step, alpha, radius, weig
                 weights[j] *= radius / norm
     for j in range(path.size):
         path[j] += weights[j]
-
-
-def descent(table, arrays, order, loss, numbers, path):
-    """Descend over batches as `descend` does; ``loss`` is (code, parameter)."""
-    descend(table, arrays, order, form_of(*loss), numbers, path)
 
 
 @kernel

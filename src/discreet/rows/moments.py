@@ -25,7 +25,6 @@ from discreet.rows.bounds import (
     ROUNDING_ROOM,
     ROW_NORM_RANGE,
     SMALLEST_MOMENT_FACTOR,
-    WEIGHT_STEPS,
     gradient_error,
     mapped_square_error,
     norm_inflation,
@@ -209,12 +208,14 @@ def target_sum(data: RowData, bound: float) -> Sum:
     *Privacy.* The contract of ``Sum`` with |c_i| ≤ bound. Proof: docs/proofs/gd.md.
     """
     bound = number("bound", bound, **CLIP)
-
-    def block_sum(at: slice) -> FloatArray:
-        total = LOSS_KERNELS.cut_sum(data.targets[at], data.weights[at], -bound, bound)
-        return np.array([total])
-
-    values = data.total(block_sum, 1, entries=data.n_rows, block_rows=BLOCK_ROWS)
+    targets = data.targets
+    weights = data.weights
+    values = data.total(
+        lambda at: np.array([LOSS_KERNELS.cut_sum(targets[at], weights[at], -bound, bound)]),
+        shape=1,
+        entries=data.n_rows,
+        block_rows=BLOCK_ROWS,
+    )
     return Sum(values, gradient_error(data.public_size, BLOCK_ROWS, bound))
 
 
@@ -255,7 +256,7 @@ def exponent_counts(data: RowData, among: NDArray[np.bool_] | None = None) -> Su
     """
     largest = among is not None
     shape = (data.n_features + int(largest), EXPONENTS[1] - EXPONENTS[0] + 3)
-    weights = read_only((data.weights * WEIGHT_STEPS).astype(np.int64))
+    weights = read_only((data.weights * data.weight_unit).astype(np.int64))
     table, map, nothing = data.table, data.map, read_only(np.empty(0))
     in_place = table.dense and map.is_diagonal
     numbers = (map.linear, map.offset) if in_place else (nothing, nothing)
@@ -276,6 +277,6 @@ def exponent_counts(data: RowData, among: NDArray[np.bool_] | None = None) -> Su
     if largest:
         counts[:, 1 - EXPONENTS[0]] += counts[:, -1]
         counts = np.add.reduceat(counts[:, :-1], np.arange(0, shape[1] - 2, OCTAVES), axis=1)
-    values = counts.ravel() / (WEIGHT_STEPS if weights.size else 1)
+    values = counts.ravel() / data.weight_unit
     columns = 2 if largest else data.n_features
     return Sum(values, gradient_error(data.public_size, 1, math.sqrt(columns)))

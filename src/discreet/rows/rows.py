@@ -210,7 +210,7 @@ class Rows(RowData):
         if not self.map.is_identity:
             # Each column of rows under a matrix is made of all stored ones.
             narrow = self.map.columns(index, factor)
-            narrow = narrow if matrix is None else narrow.rotated(matrix)
+            narrow = narrow if matrix is None else narrow.then(matrix)
             table = self.table.columns(index) if self.map.is_diagonal else self.table
             stored = replace(self, table=table, map=narrow.start)
             return stored.transformed(narrow, fit_intercept=self.fit_intercept)

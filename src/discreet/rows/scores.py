@@ -32,7 +32,7 @@ from discreet.rows.bounds import (
 from discreet.rows.data import RowData
 from discreet.rows.moments import gram, triangle
 from discreet.rows.sums import CLIP, Sum, clipped_sum, one_output
-from discreet.rows.table import LOSS_KERNELS, sum_blocks
+from discreet.rows.table import LOSS_KERNELS, blocks, tree_total
 from discreet.validate import FloatArray, number, vector
 
 SPLIT_ERROR = 0.01
@@ -48,7 +48,7 @@ def _weights(data: RowData, clip: float, longer: float = 0.0) -> FloatArray:
     Norms N are taken to be ``longer`` by that much.
     """
     with np.errstate(all="ignore"):  # a warning about one row would be about that row
-        values: FloatArray = clip / (data.all_bounds() + longer)
+        values: FloatArray = clip / (data.bounds() + longer)
         values = np.minimum(values, 1.0, out=values) ** 2 * ROUNDING_ROOM
     if data.weights.size:
         values *= data.weights
@@ -137,15 +137,16 @@ def score_square_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float)
         slopes = np.nan_to_num(np.clip(slopes, -1.0, 1.0), nan=0.0) * own
     if not data.grouped:
         with np.errstate(all="ignore"):
-            parts = np.nan_to_num(np.square(slopes * np.minimum(data.all_bounds() / clip, 2.0**60)))
+            parts = np.nan_to_num(np.square(slopes * np.minimum(data.bounds() / clip, 2.0**60)))
     elif data.units.size != data.n_rows:
         raise NotSupported("squares of scores of rows that share units need to know the units.")
     else:
         parts = np.square(_unit_sums(data, slopes / clip)).sum(axis=1)
-    count, cut_sum = len(parts), LOSS_KERNELS.cut_sum
-    values = sum_blocks(
-        lambda at: np.array([cut_sum(parts[at], ALL_ONE, 0.0, 1.0)]), 1, count, count, BLOCK_ROWS
-    )
+    sums = [
+        np.array([LOSS_KERNELS.cut_sum(parts[at], ALL_ONE, 0.0, 1.0)])
+        for at in blocks(slice(0, len(parts)), BLOCK_ROWS)
+    ]
+    values = tree_total((0, k, block) for k, block in enumerate(sums)) if sums else np.zeros(1)
     return Sum(values, gradient_error(data.public_size, BLOCK_ROWS, 1.0))
 
 

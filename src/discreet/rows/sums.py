@@ -120,11 +120,11 @@ def clipped_sum(
     factor so that ‖t_i‖ ≤ clip/N_i: the computed norm is lifted by 1 + 4(K + 8)u, which outweighs
     its own rounding and that of the factor. The rest is as for one output, for all K·p entries.
     """
-    table, code, parameter, count = data.table, loss.code, loss.parameter, loss.n_outputs
+    table, form, count = data.table, (loss.parameter,) * loss.code, loss.n_outputs
     shape, softmax = (count, table.n_features + 1), type(loss) is Softmax
     missing = np.empty((count, 0))  # weights of missing margins
     found = data.memory.known(weights) if margins is None else margins
-    if found is None and (code or softmax):
+    if found is None and (form or softmax):
         data.memory.point = None  # a vector less while the new one is computed
         missing = np.zeros(shape)
         missing[:, :-1], constants = data.carried(weights, count)
@@ -140,21 +140,19 @@ def clipped_sum(
         norms = np.maximum(norms, data.smallest) if data.smallest else norms
         numbers: Any = (norms, data.scales[at], data.weights[at])
         heights = (NEAR_ENTRIES // table.n_features, height)
-        if not code and not softmax:
+        if not form and not softmax:
             with np.errstate(all="ignore"):
                 given = np.array(loss.derivative(margins[at], given), dtype=np.float64)
         given, settings = read_only(given), (clip, margins[at], heights)
         if count == 1:
             numbers = (given, *numbers)
-            LOSS_KERNELS.gradient(
-                code, parameter, rows, missing[0], numbers, *settings, values[:, 0]
-            )
+            LOSS_KERNELS.gradient(form, rows, missing[0], numbers, *settings, values[:, 0])
         else:
             LOSS_KERNELS.output_gradient(rows, missing, given, numbers, *settings, values)
         return values
 
     total = data.total(block_sums, shape, entries=count * table.n_entries, stacked=True)
-    if missing.size and code:
+    if missing.size and form:
         data.memory.point = Point(weights, margins)
     return carried_back(data, total, clip if within is None else within)
 
@@ -187,8 +185,8 @@ def line_losses(
         memory.line = None  # two vectors less while the new one is computed
         changes = data.computed_margins(along)
     memory.line = Line(Point(start_weights, at_start), steps, along, changes)
-    code, parameter = loss.code, loss.parameter
-    compiled = bool(code) and not data.weights.size
+    form = (loss.parameter,) * loss.code
+    compiled = bool(form) and not data.weights.size
     products = type(loss) is Logistic and clip >= SMALLEST_PRODUCT_CLIP and _equally_spaced(steps)
     cap = math.exp(min(clip, 700.0)) * (1.0 - 2.0**-50)  # so that log(cap) <= clip
     group = int(min(64, max(1, 600 / clip)))  # factors whose product cannot overflow
@@ -198,7 +196,7 @@ def line_losses(
         if products and compiled:
             LOSS_KERNELS.logistic_line_sums(m, v, y, steps, clip, cap, group, sums)
         elif compiled:
-            LOSS_KERNELS.line_sums(code, parameter, m, v, y, steps, clip, sums)
+            LOSS_KERNELS.line_sums(form, m, v, y, steps, clip, sums)
         else:
             with np.errstate(all="ignore"):
                 for k, step in enumerate(steps):
@@ -302,9 +300,9 @@ def candidate_losses(
 
 def losses(loss: Loss, margins: FloatArray, targets: FloatArray) -> FloatArray:
     """Return the losses of rows at their margins."""
-    code, parameter = loss.code, loss.parameter
-    if not code:
+    form = (loss.parameter,) * loss.code
+    if not form:
         return np.asarray(loss.value(margins, targets), dtype=np.float64)
     out = np.empty(len(margins))
-    FORMULAS.losses(code, parameter, margins, targets, out)
+    FORMULAS.losses(form, margins, targets, out)
     return out

@@ -68,6 +68,8 @@ def in_parts(
     count = n_entries // ENTRIES_WORTH_A_THREAD
     count = min(threads(), count) if count > 1 else 1
     n_blocks = -(-n_rows // block_rows)
+    if count == 1:
+        return [work(slice(0, n_rows))]
     edges = [min(n_blocks * k // count * block_rows, n_rows) for k in range(count + 1)]
     results: dict[int, Result] = {}
     errors: list[BaseException] = []
@@ -117,31 +119,6 @@ def tree_total(nodes: Iterable[Node]) -> FloatArray:
     return total
 
 
-def sum_blocks(
-    block_sum: Callable[[slice], FloatArray],
-    shape: int | tuple[int, ...],
-    n_rows: int,
-    n_entries: int,
-    block_rows: int,
-    together: int = 0,
-) -> FloatArray:
-    """Add up ``block_sum(at)`` over blocks of rows, pairwise, in parts.
-
-    One binary tree over all blocks, whatever the threads: the same bits (summation.md, part 3).
-    ``together`` is a number of rows that are summed by one call, a multiple of ``block_rows`` or
-    all of them: it returns an array of the sums of its blocks.
-    """
-    if not n_rows:
-        return np.zeros(shape)
-
-    def nodes(part: slice) -> list[Node]:
-        calls = (block_sum(at) for at in blocks(part, together or block_rows))
-        sums = chain.from_iterable(calls) if together else calls
-        return joined((0, k, values) for k, values in enumerate(sums, part.start // block_rows))
-
-    return tree_total(chain.from_iterable(in_parts(nodes, n_rows, n_entries, block_rows)))
-
-
 def one_thread() -> contextlib.AbstractContextManager[Any]:
     """Keep BLAS to one thread, where that can be asked for: its own wait for each other."""
     controller = _controller()
@@ -185,11 +162,6 @@ class BaseTable:
     def tile(self, at: slice) -> NDArray[Any]:
         """Return read-only, C-contiguous dense rows of float64, or of float32 if stored so."""
         raise NotImplementedError
-
-    def tiles(self, at: slice) -> Iterator[tuple[slice, NDArray[Any]]]:
-        """Yield places and dense rows, a few at a time."""
-        for some in blocks(at, max(16, TILE_ENTRIES // self.n_features)):
-            yield some, self.tile(some)
 
     def each(self, work: Callable[[slice], Result], times: int = 1) -> list[Result]:
         """Call ``work(at)`` for places of rows, in parts; it reads the entries this many times."""

@@ -208,13 +208,9 @@ class Solver:
     ) -> Solution:
         """Find private weights for ``problem`` by asking ``curator``, as ``plan`` says.
 
-        The curator holds what the plan spends, and serves one of ``curator.n_models`` models.
+        The curator holds what the plan spends, and serves one of ``curator.n_models`` models. A
+        plan of another solver, problem, number of models or budget is refused.
         """
-        self._check_plan(problem, curator, plan)
-        return self._solve(problem, curator, plan, Recorder(curator, progress))
-
-    def _check_plan(self, problem: Problem, curator: Curator, plan: Plan) -> None:
-        """Refuse a plan of another solver, problem, number of models or budget."""
         remedy = "Pass what this solver's `plan` returns for this problem, budget and number."
         if plan.made_for is None:
             raise PrivacyError(f"This plan was not made by `Solver.plan`. {remedy}")
@@ -237,6 +233,7 @@ class Solver:
                 f"{held.delta:g} under {str(held.relation)!r}. Open the account for what the plan "
                 "spends."
             )
+        return self._solve(problem, curator, plan, Recorder(curator, progress))
 
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> Plan:
         """Calibrate the run, or refuse it; after `check`, and before a row is read."""
