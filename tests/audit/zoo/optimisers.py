@@ -21,7 +21,7 @@ REPLACE = Promise(1.0, relation="replace_one")
 def unchecked_steps():
     """Let output perturbation take steps of any length."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("exact.output_perturbation", "solvers.outpert"):
+        for module in ("exact.output_perturbation", "papers.smooth_objectives"):
             patch.setattr(f"discreet.{module}.check_step", lambda step, longest: None)
         yield
 
