@@ -134,7 +134,8 @@ def test_boolean_columns_of_a_frame_are_not_numeric():
     model.fit(frame, RING)
     assert model.features_.expansion.columns == (0, 2)
     model.fit(frame[["b"]], RING)
-    assert model.features_.bounds is None and model.features_.expansion is None
+    assert model.features_.bounds is None
+    assert model.features_.expansion is None
 
 
 def test_a_bounds_step_of_the_caller_is_enough():

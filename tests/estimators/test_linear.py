@@ -110,7 +110,8 @@ def test_the_default_is_linear():
         (HuberRegressor(3.0, 1e-6, target_bounds=(-5.0, 5.0)), SCORE),
     ):
         assert fit(model, y).preparation_
-        assert model.features_.bounds is None and model.features_.expansion is None
+        assert model.features_.bounds is None
+        assert model.features_.expansion is None
         assert_linear(model)
 
 
