@@ -87,16 +87,19 @@ def test_first_compilation_is_announced_once(name, tmp_path):
 @pytest.mark.process
 def test_the_announcement_comes_before_the_wait_and_is_about_kernels_of_discreet(tmp_path):
     """A function of the user's own is compiled without it."""
-    code = """
+    code = (
+        """
 import numba, sys
-from discreet.objectives import formulas
+from discreet.rows.table import KERNELS
 numba.njit(lambda x: x + 1.0)(2.0)
 sys.stderr.write("mine;")
 from discreet.objectives import compile as compiling
 compiling._announce = lambda text: sys.stderr.write(
-    f"announced, {len(formulas.write_values.signatures)} compiled;"
+    f"announced, {len(KERNELS.norms.signatures)} compiled;"
 )
-""" + GRADIENT.replace("print", "formulas.write_values; print")
+"""
+        + GRADIENT
+    )
     source = Path(discreet.__file__).parent.parent
     written = run(code, tmp_path, source, NUMBA_CACHE_DIR=str(tmp_path)).stderr
     assert written == "mine;announced, 0 compiled;"
