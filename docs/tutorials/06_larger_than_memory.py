@@ -78,7 +78,7 @@ print(sorted(file.name for file in place.iterdir())[-2:])
 from discreet import LogisticRegression
 
 model = LogisticRegression(
-    epsilon=1.0, delta=1e-8, classes=schema.target.labels, numeric=schema.numeric
+    epsilon=1.0, delta=1e-8, classes=schema.target.labels, columns=schema.numeric
 )
 model.fit(X, y)
 print(model.guarantee_)

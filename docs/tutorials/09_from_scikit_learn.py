@@ -34,7 +34,7 @@ LinearSVC             ``LinearSVC``
 LinearRegression      ``LinearRegression(target_bounds=…)``
 Ridge                 ``LinearRegression(alpha=…)``
 HuberRegressor        ``HuberRegressor``
-SplineTransformer     ``numeric={…}`` (:doc:`/features`)
+SplineTransformer     ``columns={…}`` (:doc:`/features`)
 RBFSampler            ``features="kernel"``
 GridSearchCV          ``discreet.tuning.tune``
 ====================  ==========================================

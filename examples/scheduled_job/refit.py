@@ -39,7 +39,7 @@ def refit(asked: argparse.Namespace) -> None:
         epsilon=asked.epsilon,
         delta=asked.delta,
         classes=list(schema.target.labels),
-        numeric=schema.numeric,
+        columns=schema.numeric,
         preparation=[Bounds(schema.unbounded)] if schema.unbounded else None,
         ledger=dataset,
     )

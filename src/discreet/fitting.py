@@ -51,7 +51,7 @@ REGRESSORS: dict[str, Callable[..., Any]] = {
 }
 """Estimators for numeric targets, by the name of the loss; the first is the default."""
 
-_OF_SCHEMA = ("classes", "groups", "numeric", "target_bounds")
+_OF_SCHEMA = ("classes", "groups", "columns", "target_bounds")
 """Settings of estimators that the schema states."""
 
 
@@ -238,7 +238,7 @@ def _take_from(schema: Schema, estimator: Any) -> None:
     The norm is taken for solvers that need a bound on it, and for steps that do before any `Radius`
     has found one.
     """
-    estimator.numeric = schema.numeric
+    estimator.columns = schema.numeric
     steps = check_steps(estimator.preparation, 1.0)  # that norms have a bound is checked later
     if schema.unbounded:
         steps = (Bounds(columns=schema.unbounded, whole=schema.whole), *steps)

@@ -186,7 +186,7 @@ def check_table(X: Any) -> tuple[int, ...]:
     """
     if not sp.issparse(X) and hasattr(X, "columns") and hasattr(X, "dtypes"):
         types = list(zip(X.columns, X.dtypes, strict=True))
-        text = [str(name) for name, dtype in types if not _is_number(dtype)]
+        text = [str(name) for name, dtype in types if not is_number(dtype)]
         if text:
             raise ValueError(f"X has columns that are not numbers: {', '.join(text)}. {_ADVICE}")
         kinds = [str(dtype).lower() for _, dtype in types]
@@ -232,7 +232,8 @@ def _unreadable(values: Any) -> type[Exception] | None:
     return None
 
 
-def _is_number(dtype: Any) -> bool:
+def is_number(dtype: Any) -> bool:
+    """Return whether a type of a column of a DataFrame is that of numbers or truth values."""
     if hasattr(dtype, "is_numeric"):  # polars
         return bool(dtype.is_numeric()) or str(dtype) == "Boolean"
     return getattr(dtype, "kind", "O") in "biuf"

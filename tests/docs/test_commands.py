@@ -207,7 +207,7 @@ def prepared(tmp_path_factory):
     for name in files(".toml"):
         schema.write(folder / name)
     X, y, _ = schema.open(folder / files(".csv")[0])
-    fitted = LogisticRegression(3.0, classes=["no", "yes"], numeric=schema.numeric).fit(X, y)
+    fitted = LogisticRegression(3.0, classes=["no", "yes"], columns=schema.numeric).fit(X, y)
     model = make_pipeline(schema.transformer(), fitted)
     for name in files(".json"):
         save(model, folder / name)

@@ -707,7 +707,7 @@ def test_splines_have_a_known_unit():
     numeric = dict.fromkeys(range(3), (0.0, 1.0))
     chosen = feature_rule.choose("auto", numeric, feature_rule.TableFacts(12_000, 5), BUDGET)
     assert chosen.known == chosen.expansion.count
-    model = LogisticRegression(1.0, 1e-9, classes=[False, True], numeric=numeric).fit(X, y)
+    model = LogisticRegression(1.0, 1e-9, classes=[False, True], columns=numeric).fit(X, y)
     looks = [step for step in model.preparation_ if step.name == "magnitude"]
     assert looks
     assert all((step.factors[-chosen.known :] == 1).all() for step in looks)

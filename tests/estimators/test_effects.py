@@ -51,7 +51,7 @@ def test_effects_add_up_to_the_score_but_for_a_constant(model):
 def sparse():
     """Return a model of ages from 0 to 160, of which rows have half, and jobs that nobody has."""
     wide = np.column_stack([X[:, :4], np.zeros((N, 2))])
-    return LogisticRegression(3.0, 1e-6, classes=[False, True], numeric={0: (0, 160)}).fit(wide, Y)
+    return LogisticRegression(3.0, 1e-6, classes=[False, True], columns={0: (0, 160)}).fit(wide, Y)
 
 
 EMPTY = [*NAMES[:4], "job=priest", "job=(other)"]
@@ -117,7 +117,7 @@ def test_private_bounds_and_regression_have_units_of_x():
     assert age.name == "x0"
     assert 0 < age.at[0] < 40
     assert 60 < age.at[-1] < 200
-    line = LinearRegression(8.0, 1e-6, target_bounds=(-4, 4), numeric={0: (20, 80)}).fit(X, SCORE)
+    line = LinearRegression(8.0, 1e-6, target_bounds=(-4, 4), columns={0: (20, 80)}).fit(X, SCORE)
     *_, age = effects(line, NAMES)
     assert np.ptp(age.values) == pytest.approx(4.0, abs=1.0)
 

@@ -31,7 +31,7 @@ def fitted(**settings):
     return LogisticRegression(5.0, 1e-6, classes=[False, True], **settings).fit(X, RING)
 
 
-def choose(kind="auto", numeric=((0, 1),), n_rows=40_000, n_features=20, epsilon=1.0, **more):
+def choose(kind="auto", columns=((0, 1),), n_rows=40_000, n_features=20, epsilon=1.0, **more):
     columns = dict.fromkeys(range(len(numeric)), (0.0, 1.0))
     budget = Budget(epsilon, 1e-9, "add_remove")
     return rule.choose(kind, columns, rule.TableFacts(n_rows, n_features), budget, **more)
@@ -90,7 +90,7 @@ def test_equal_rows_have_equal_private_scores(kind):
 @pytest.mark.parametrize("kind", ["additive", "kernel"])
 @pytest.mark.parametrize("numeric", [{1: (0, 10)}, {1: None, 2: (0, 10, "bins")}, [1, 2]])
 def test_files_pickles_and_clones_keep_the_features(kind, numeric, tmp_path):
-    model = fitted(features=kind, numeric=numeric, random_state=None)
+    model = fitted(features=kind, columns=numeric, random_state=None)
     save(model, tmp_path / "model.json")
     again = load(tmp_path / "model.json")
     assert again.get_params()["numeric"] == model.numeric
@@ -103,29 +103,29 @@ def test_files_pickles_and_clones_keep_the_features(kind, numeric, tmp_path):
 
 
 def test_columns_without_bounds_get_private_ones_from_the_budget():
-    model = fitted(numeric=[1], features="additive")
+    model = fitted(columns=[1], features="additive")
     assert model.preparation_[0].name == "bounds"
     assert model.preparation_[0].columns == (1,)
     assert model.score(X, RING) > 0.9
     split = dict(model.guarantee_.split)
     assert split["bounds"] == pytest.approx(rule.BOUNDS_SHARE)
-    plain = fitted(features="additive", numeric=None)  # all columns
+    plain = fitted(features="additive", columns=None)  # all columns
     assert plain.preparation_[0].columns == (0, 1, 2)
-    explicit = fitted(numeric=[1], features="additive", solver="gd", preparation=[Radius()])
+    explicit = fitted(columns=[1], features="additive", solver="gd", preparation=[Radius()])
     assert [step.name for step in explicit.preparation_] == ["bounds", "radius"]
 
 
 def test_columns_may_be_named():
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    model = LogisticRegression(5.0, 1e-6, classes=[False, True], numeric={"b": (0, 10)})
+    model = LogisticRegression(5.0, 1e-6, classes=[False, True], columns={"b": (0, 10)})
     model.fit(frame, RING)
     assert model.features_.expansion.columns == (1,)
     with pytest.raises(ValueError, match="'d', which X does not have"):
-        model.set_params(numeric=["d"]).fit(frame, RING)
+        model.set_params(columns=["d"]).fit(frame, RING)
     with pytest.raises(ValueError, match="Names need a DataFrame"):
-        model.set_params(numeric=["b"]).fit(X, RING)
+        model.set_params(columns=["b"]).fit(X, RING)
     with pytest.raises(ValueError, match="twice"):
-        model.set_params(numeric={"b": (0, 10), 1: (0, 10)}).fit(frame, RING)
+        model.set_params(columns={"b": (0, 10), 1: (0, 10)}).fit(frame, RING)
 
 
 def test_boolean_columns_of_a_frame_are_not_numeric():
@@ -139,15 +139,15 @@ def test_boolean_columns_of_a_frame_are_not_numeric():
 
 
 def test_a_bounds_step_of_the_caller_is_enough():
-    model = fitted(preparation=[Bounds([1])], numeric=[1], features="additive")
+    model = fitted(preparation=[Bounds([1])], columns=[1], features="additive")
     expansion = model.features_.expansion
     assert (expansion.low.tolist(), expansion.high.tolist()) == ([0.0], [1.0])
     with pytest.raises(ValueError, match="Name them in it"):
-        fitted(preparation=[Bounds([1])], numeric=[1, 2], features="additive")
+        fitted(preparation=[Bounds([1])], columns=[1, 2], features="additive")
 
 
 def test_bins_are_steps():
-    model = fitted(numeric={1: (0, 10, "bins")}, features="additive")
+    model = fitted(columns={1: (0, 10, "bins")}, features="additive")
     expansion = model.features_.expansion
     assert expansion.degrees == (0,)
     assert model.score(X, RING) > 0.9
@@ -188,7 +188,7 @@ def test_nan_is_refused_and_nothing_of_it_shown():
     for kind in ("additive", "kernel"):
         table = X.copy()
         table[7, 1] = np.nan
-        model = LogisticRegression(classes=[False, True], features=kind, numeric={1: (0, 10)})
+        model = LogisticRegression(classes=[False, True], features=kind, columns={1: (0, 10)})
         with pytest.raises(ValueError, match="NaN"):
             model.fit(table, RING)
 
@@ -197,11 +197,11 @@ def test_the_rule_sees_public_numbers_only():
     """Tables that differ in all values get the same map."""
     maps = []
     for table in (X, 1e6 * X[::-1] ** 3):
-        model = LogisticRegression(1.0, 1e-6, classes=[False, True], numeric={1: (0, 10)})
+        model = LogisticRegression(1.0, 1e-6, classes=[False, True], columns={1: (0, 10)})
         maps.append(model.fit(table, RING).features_.expansion)
     assert maps[0].pieces == maps[1].pieces
     model = LogisticRegression(
-        1.0, 1e-6, classes=[False, True], numeric={1: (0, 10)}, features="kernel"
+        1.0, 1e-6, classes=[False, True], columns={1: (0, 10)}, features="kernel"
     )
     first, second = (model.fit(t, RING).features_.expansion for t in (X, 1e6 * X[::-1] ** 3))
     assert np.array_equal(first.frequencies, second.frequencies)
@@ -210,7 +210,7 @@ def test_the_rule_sees_public_numbers_only():
 def test_the_rule_grows_with_the_budget_and_falls_back_to_lines():
     pieces = []
     for epsilon in (0.001, 0.01, 0.03, 0.1, 1.0, 10.0):
-        expansion = choose(epsilon=epsilon, numeric=((0, 1),) * 5).expansion
+        expansion = choose(epsilon=epsilon, columns=((0, 1),) * 5).expansion
         pieces.append(0 if expansion is None else expansion.pieces[0])
     assert pieces == sorted(pieces)
     assert pieces[0] == 0
@@ -249,7 +249,7 @@ def test_other_estimators_and_several_classes_have_features():
 
 def test_features_can_be_tuned():
     model = LogisticRegression(
-        8.0, 1e-6, classes=[False, True], numeric={1: (0, 10)}, solver="gd", data_norm=20.0
+        8.0, 1e-6, classes=[False, True], columns={1: (0, 10)}, solver="gd", data_norm=20.0
     )
     grid = [{"features": "linear"}, {"features": "additive"}]
     tuned = tune(model, X, RING, grid=grid, expected_runs=6, random_state=0)

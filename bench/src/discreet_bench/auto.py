@@ -136,7 +136,7 @@ def measure(
             yield "frequencies", None, split.frequencies(), {}
         for kind in kinds if table.numeric else kinds[:1]:
             for epsilon in epsilons:
-                model = estimator(epsilon, delta, features=kind, numeric=table.numeric, **settings)
+                model = estimator(epsilon, delta, features=kind, columns=table.numeric, **settings)
                 start = time.perf_counter()
                 model.fit(split.X, split.y)
                 seconds = time.perf_counter() - start

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from discreet import engines
 from discreet.card import Card, card
 from discreet.core import Budget, Guarantee
+from discreet.design import Design, check_columns
 from discreet.errors import NotSupported
 from discreet.estimators import averaged, effects, engine, familiar
 from discreet.estimators import features as feature_rule
@@ -32,7 +33,7 @@ from discreet.objectives import L2, Loss
 from discreet.preparation import FeatureMap, FittedStep, Step, pipeline
 from discreet.preparation.magnitude import DISTANT, FittedMagnitude
 from discreet.solvers import Progress, Solver
-from discreet.validate import FloatArray, check_table, check_target, flag, integer, number
+from discreet.validate import FloatArray, check_table, check_target, choice, flag, integer, number
 
 if TYPE_CHECKING:
     from discreet.figures import Figure
@@ -87,7 +88,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     preparation: Sequence[Step] | None = None
     rows_per_unit: int | None = None
     features: str = "auto"
-    numeric: Sequence[int | str] | Mapping[int | str, Any] | None = None
+    columns: Sequence[int | str] | Mapping[int | str, Any] | None = None
     inference: bool = False
     random_state: Any = None
     ledger: Dataset | None = None
@@ -106,6 +107,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     row_norm_: float | None = field(init=False)
     ledger_entry_: int | None = field(init=False)
     covariances_: tuple[Covariance, ...] = field(init=False)
+    design_: Design | None = field(init=False)
     size_: int = field(init=False)
 
     # fit gets both from pipelines and searches of scikit-learn, if metadata routing is enabled
@@ -159,8 +161,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if self.rows_per_unit is not None:
             remedy = "1 makes each person count once."
             integer("rows_per_unit", self.rows_per_unit, most=2**30, remedy=remedy)
-        if self.numeric is not None or self.features != "auto":
-            feature_rule.declared(self.features, self.numeric)
+        check_columns(self.columns)
+        choice("features", self.features, feature_rule.KINDS)
         return budget, self._loss(), L2(alpha)
 
     def _read(
@@ -186,17 +188,29 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                     f"solver={method.solver.name!r} takes one row of each person, and these rows "
                     "are on workers. Use 'auto', 'gd', 'agd' or 'newton'."
                 )
+            self.design_ = None
             self._booleans = check_table(header := engines.header_of(X))
             validate_data(self, header, skip_check_array=True)
             table = engines.open_table(X, y, groups)
             if not table.shape[0]:  # as scikit-learn says of one in memory
                 raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
             return table, None
-        self._booleans = check_table(X)
+        self.design_ = Design.of(X, check_columns(self.columns))
         check_target(y, numbers=numbers)
+        form: Any = {"y_numeric": numbers, "ensure_all_finite": False, **_TABLES}
+        if self.design_ is not None:
+            self._booleans = self.design_.indicators
+            validate_data(self, X, skip_check_array=True)  # keeps names of columns and their number
+            return check_X_y(self.design_.encode(X), y, **form)
+        self._booleans = check_table(X)
         with np.errstate(all="ignore"):  # a warning about one row would be about that row
-            X, y = validate_data(self, X, y, y_numeric=numbers, ensure_all_finite=False, **_TABLES)
+            X, y = validate_data(self, X, y, **form)
         return X, y
+
+    @property
+    def n_encoded_(self) -> int:
+        """Number of columns of encoded rows: those of X, unless a design makes others of them."""
+        return int(self.n_features_in_) if self.design_ is None else self.design_.schema.width
 
     def _read_new(self, X: Any) -> Any:
         """Convert rows to predict on to an array."""
@@ -205,6 +219,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 f"A {type(X).__name__} is not loaded here; compute it first (X.compute()), if its "
                 "rows fit in memory."
             )
+        if self.design_ is not None:
+            return self.design_.encode(X)
         check_table(X)
         return validate_data(self, X, reset=False, **_TABLES)
 
@@ -216,7 +232,12 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         `Inputs` says what the arguments are; it has what is known about the columns as well.
         """
         names = getattr(self, "feature_names_in_", None)
-        inputs = Inputs(X, y, tuple(rules), names=names, booleans=self._booleans, **about)
+        about |= {"names": names, "booleans": self._booleans}
+        design = self.design_
+        if design is not None:
+            about |= {"names": design.feature_names, "design": design}
+            about["public"] = (*about.get("public", ()), *design.public)
+        inputs = Inputs(X, y, tuple(rules), **about)
         fitted, statement = engine.fit(settings, inputs)
         if fitted.deviation is not None and not fitted.prepared_coef.any():
             familiar.warn(
@@ -229,8 +250,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 continue
             distant = step.distant()
             if distant.size:
-                columns = getattr(self, "feature_names_in_", range(self.n_features_in_))
-                names = fitted.features.names([str(name) for name in columns])
+                names = fitted.features.names(effects.column_names(self, None))
                 listed = ", ".join(names[j] for j in distant[:5])
                 familiar.warn(
                     f"The unit of {listed} was measured to be more than 2^{DISTANT} times "
@@ -331,4 +351,6 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             averaged.warn(self, X)
         weights = np.atleast_2d(self.coef_)
         constants = np.atleast_1d(self.intercept_)
-        return pipeline.linear_scores(self.features_, X, weights, constants, by_row=by_row)
+        scores = pipeline.linear_scores(self.features_, X, weights, constants, by_row=by_row)
+        averaged.average_levels(self, X, scores)
+        return scores

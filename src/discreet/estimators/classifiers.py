@@ -404,12 +404,14 @@ class LogisticRegression(LinearClassifier):
     features : {"auto", "linear", "additive", "kernel"}, default="auto"
         Columns that the model is linear in: those of X; B-splines of each numeric column, which
         make it additive; or random Fourier features of the numeric columns. ``"auto"`` is additive
-        where ``numeric`` is given and n, the number of columns and the budget allow it, else linear
-        (docs/features.md). ``data_norm`` bounds the norm of a row's features.
-    numeric : sequence or mapping, optional
-        Numeric columns, by number or name, that features are made of. A mapping has their public
-        bounds: ``{"age": (17, 90), "hour": (0, 24, "bins"), "income": None}``. Bounds that are not
-        given are chosen privately, with a tenth of the budget.
+        where ``columns`` declares numbers and n, the number of columns and the budget allow it,
+        else linear (docs/features.md). ``data_norm`` bounds the norm of a row's features.
+    columns : mapping or sequence, optional
+        What is public about columns, by name or number: bounds of numbers, levels of texts, or a
+        kind of `discreet.tables`; ``{"age": (17, 90), "hour": (0, 24, "bins"), "income": None,
+        "ward": ["A", "B"]}``. Numbers named here may have curves; bounds that are not given are
+        then chosen privately, with a tenth of the budget. Booleans, pandas categories and polars
+        Enums need no entry: their type declares them. Texts need one.
     inference : bool, default=False
         Whether to spend most of the budget on standard errors and intervals of the coefficients,
         not on predictions (docs/inference.md). More than two classes are then fitted one against
@@ -548,7 +550,7 @@ class LinearSVC(LinearClassifier):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, numeric, classes, class_weight, random_state, ledger, progress, verbose
+rows_per_unit, features, columns, classes, class_weight, random_state, ledger, progress, verbose
         As in `LogisticRegression`; there is no ``inference`` for it.
     loss : {"huber", "hinge", "sigmoid"}, default="huber"
         ``"huber"`` is the smoothed hinge (h = 0.1), which every solver supports; ``"hinge"`` is not

@@ -100,9 +100,11 @@ def effects(model: PrivateLinearModel, names: Sequence[str] | None = None) -> tu
 
 def column_names(model: Any, names: Sequence[str] | None) -> list[str]:
     """Return the given names of X's columns, those it was fitted with, or x0, x1 and so on."""
-    if names is None:
+    if names is None and model.design_ is not None:
+        names = model.design_.feature_names
+    elif names is None:
         names = getattr(model, "feature_names_in_", None)
-    wide = int(model.n_features_in_)
+    wide = model.n_encoded_
     columns = [f"x{j}" for j in range(wide)] if names is None else [str(name) for name in names]
     if len(columns) != wide:
         raise ValueError(f"names must have one entry per column of X, {wide}; got {len(columns)}.")
@@ -115,7 +117,7 @@ def _of_curve(
     """Return the effect of a column with splines, whose features begin at ``first``."""
     column = splines.columns[j]
     at = np.linspace(splines.low[j], splines.high[j], POINTS)
-    basis = np.zeros((POINTS, model.features_.width(int(model.n_features_in_))))
+    basis = np.zeros((POINTS, model.features_.width(model.n_encoded_)))
     low, high = at[:1], at[-1:]
     alone = Splines((0,), low, high, (splines.pieces[j],), (splines.degrees[j],))
     alone.fill(at[:, None], first, basis)
@@ -129,7 +131,7 @@ def _of_group(
 
     ``members`` are pairs of a feature and its column. A mark of missing numbers is compared with 0.
     """
-    wide = model.features_.width(int(model.n_features_in_))
+    wide = model.features_.width(model.n_encoded_)
     name, mark, _ = columns[members[0][1]].partition("=")
     if mark:
         categories = tuple(columns[column].partition("=")[2] for _, column in members)
@@ -167,7 +169,7 @@ def released_means(model: PrivateLinearModel) -> FloatArray | None:
         return None
     clear = np.abs(centre.mean) > LEAST * centre.deviation
     means = np.where(clear, centre.mean, 0.0) / before.linear
-    width = model.features_.width(int(model.n_features_in_))
+    width = model.features_.width(model.n_encoded_)
     if (levels := len(means) - width) > 0:
         means = np.delete(means, range(first_level(model), first_level(model) + levels))
     return means
@@ -176,7 +178,7 @@ def released_means(model: PrivateLinearModel) -> FloatArray | None:
 def first_level(model: Any) -> int:
     """Return the feature that the columns of levels begin at: after those of X that stay."""
     made = model.features_.expansion
-    return int(model.n_features_in_) - (0 if made is None else len(made.columns))
+    return model.n_encoded_ - (0 if made is None else len(made.columns))
 
 
 def _effect(

@@ -48,7 +48,7 @@ _ITERATIONS = "the number of passes is part of the budget's plan: use solver=GD(
 _NOISE = "noise follows from epsilon and delta; the guarantee states it"
 _TARGET = "use target_bounds=(low, high) for the target"
 _COLUMNS = (
-    "use numeric={'age': (17, 90)}, or a schema: the default needs no bounds and estimates norms, "
+    "use columns={'age': (17, 90)}, or a schema: the default needs no bounds and estimates norms, "
     "means and scales within the budget"
 )
 _CLIP = "use solver=GD(gradient_clip=1.0); the default sets it"

@@ -91,47 +91,9 @@ class FeatureChoice:
     known: int = 0
 
 
-def declared(features: Any, numeric: Any) -> tuple[NumericColumn, ...]:
-    """Check both settings before any data is read; return the declared columns."""
-    if features not in KINDS:
-        choice("features", features, KINDS)
-    if numeric is None:
-        return ()
-    if isinstance(numeric, str | bytes) or not np.iterable(numeric):
-        raise ValueError(f"{_FORMS}; got {display(numeric)}.")
-    pairs = numeric.items() if isinstance(numeric, Mapping) else ((key, None) for key in numeric)
-    columns = tuple(_column(key, value) for key, value in pairs)
-    if not columns or len({column.key for column in columns}) < len(columns):
-        raise ValueError(f"numeric must name at least one column, each once; got {numeric!r}.")
-    return columns
-
-
-_FORMS = (
-    "numeric must list columns by number or name, or map them to None (bounds are chosen "
-    'privately), (low, high) or (low, high, "smooth" or "bins")'
-)
-
-
-def _column(key: Any, value: Any) -> NumericColumn:
-    if isinstance(key, bool | np.bool_) or not isinstance(key, Integral | str):
-        raise ValueError(f"{_FORMS}; got the column {display(key)}.")
-    key = key if isinstance(key, str) else int(key)
-    listed = np.iterable(value) and not isinstance(value, str)
-    given: tuple[Any, ...] = tuple(value) if listed else ()
-    if not (listed or value is None) or len(given) not in (0, 2, 3):
-        raise ValueError(f"{_FORMS}; got {display(value)} for column {key!r}.")
-    filled: list[Any] = [*given, *(None, None, "smooth")[len(given) :]]
-    low, high, shape = filled
-    choice("shape", shape, DEGREES)
-    if low is None and high is None:
-        return NumericColumn(key, None, None, shape)
-    low = number(f"low of column {key!r}", low)
-    return NumericColumn(key, low, number(f"high of column {key!r}", high, above=low), shape)
-
-
 def choose(
     features: str,
-    numeric: Any,
+    numeric: Mapping[int | str, tuple[Any, ...]] | None,
     table: TableFacts,
     budget: Budget,
     *,
@@ -146,12 +108,13 @@ def choose(
     linear = FeatureChoice(table.n_features)
     if features == "linear" or (features == "auto" and (numeric is None or budget.pure)):
         return linear
-    columns = declared(features, numeric) or table.numbers
+    columns = tuple(NumericColumn(key, *known) for key, known in (numeric or {}).items())
+    columns = columns or table.numbers
     if not columns:
         return linear
     at = [_index(column.key, table.names, table.n_features) for column in columns]
     if len(set(at)) < len(at):
-        raise ValueError("numeric names a column twice, by number and by name.")
+        raise ValueError("columns names a column twice, by number and by name.")
     bounded = {j for step in given if isinstance(step, Bounds) for j in step.columns}
     bounds = _bounds(dict(zip(at, columns, strict=True)), bounded)
     left = 1.0 if bounds is None else 1.0 - BOUNDS_SHARE
@@ -195,7 +158,7 @@ def _bounds(columns: Mapping[int, NumericColumn], bounded: set[int]) -> Bounds |
     if unbounded and bounded:
         raise ValueError(
             f"columns {unbounded[:10]} have no bounds, and the preparation has a Bounds step "
-            "for others. Name them in it, or give them public bounds in numeric."
+            "for others. Name them in it, or give them public bounds in columns."
         )
     return Bounds(unbounded, share=BOUNDS_SHARE) if unbounded else None
 
@@ -226,12 +189,12 @@ def _index(key: int | str, names: Sequence[str] | None, n_features: int) -> int:
         known = [] if names is None else list(names)
         if key not in known:
             raise ValueError(
-                f"numeric names the column {key!r}, which X does not have. Names need a DataFrame; "
+                f"columns names the column {key!r}, which X does not have. Names need a DataFrame; "
                 "otherwise give the number of the column, counted from 0."
             )
         return known.index(key)
     if not 0 <= key < n_features:
         raise ValueError(
-            f"numeric names column {key}, but X has {n_features} columns, counted from 0."
+            f"columns names column {key}, but X has {n_features} columns, counted from 0."
         )
     return key

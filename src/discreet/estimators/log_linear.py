@@ -145,7 +145,7 @@ class PoissonRegressor(LogLinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, preparation, rows_per_unit, features, \
-numeric, inference, random_state, ledger, progress
+columns, inference, random_state, ledger, progress
         As in `LinearRegression`. Intervals of the mean only: ``predict_interval(target=False)``.
     fit_intercept : bool, default=True
         Must be True.
@@ -221,7 +221,7 @@ class GammaRegressor(LogLinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, numeric, inference, random_state, ledger, progress, target_bounds
+rows_per_unit, features, columns, inference, random_state, ledger, progress, target_bounds
         As in `PoissonRegressor`; the bounds of the target are above 0.
     threshold : float, default=4.0
         A target of more than 1 + threshold times its mean is clipped to that.

@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 
 from discreet.accounting.composition import Division, divide
 from discreet.core import Budget
+from discreet.design import check_columns, number_columns
 from discreet.errors import NotSupported
 from discreet.estimators import auto, familiar
 from discreet.estimators import features as feature_rule
@@ -72,7 +73,7 @@ class Settings:
     steps: tuple[Step, ...]
     method: Method | None
     features: str = "auto"
-    numeric: Any = None
+    columns: Any = None
     inference: bool = False
     shifted: bool = False
     process: Process = field(default_factory=Process)
@@ -173,7 +174,7 @@ def settle(model: Any) -> Settings:
         verbose=bool(model.verbose),
         counted_before=model.counted_before,
     )
-    own: Any = {"features": model.features, "numeric": model.numeric, "process": process}
+    own: Any = {"features": model.features, "columns": model.columns, "process": process}
     own |= {"inference": model.inference, "shifted": model._shifted_intercept}
     norm = model.data_norm
     return Settings(
@@ -197,11 +198,12 @@ def choose(settings: Settings, inputs: Inputs) -> Method:
     """
     units = inputs.units
     made = feature_rule.FeatureChoice(inputs.X.shape[1])
-    declared = settings.numeric is not None or settings.features != "auto"
+    numeric = _numbers(settings, inputs)
+    declared = numeric is not None or settings.features != "auto"
     if declared and settings.features != "linear":
         made = feature_rule.choose(
             settings.features,
-            settings.numeric,
+            numeric,
             feature_rule.TableFacts(units.size, made.width, inputs.names, inputs.booleans),
             settings.budget,
             given=settings.steps,
@@ -234,6 +236,13 @@ def choose(settings: Settings, inputs: Inputs) -> Method:
         method = Method.divided(settings.budget, method.steps, solver, balance, inference)
         solver.check(settings.loss, method.models)
     return replace(method, expansion=made.expansion, width=made.width, rate=rate)
+
+
+def _numbers(settings: Settings, inputs: Inputs) -> Any:
+    """Return the columns of numbers that may have curves: as declared, or those of the design."""
+    if inputs.design is not None:
+        return inputs.design.schema.numeric
+    return number_columns(check_columns(settings.columns))
 
 
 def _by_rule(

@@ -21,12 +21,16 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.core import Guarantee
+from discreet.design import check_columns
 from discreet.errors import ModelFileError, NotSupported
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.record import KINDS, NOT_SAVED, Entry, Model, record_of
 from discreet.files import replacing
 from discreet.preparation import STEPS, Step, from_dict, to_dict
 from discreet.solvers import Solver, resolve
+from discreet.tables import Column
+from discreet.tables.declarations import from_plain as column_from_plain
+from discreet.tables.declarations import to_plain as column_to_plain
 
 FORMAT = "discreet model"
 VERSION = 2
@@ -246,9 +250,11 @@ def _settings(estimator: PrivateLinearModel) -> dict[str, Any]:
     solver = settings["solver"]
     steps = settings["preparation"]
     settings["solver"] = solver if isinstance(solver, str) else _stored(solver)
-    for name in ("numeric", "class_weight"):  # keys of JSON objects are texts
-        if isinstance(settings.get(name), Mapping):
-            settings[name] = [list(pair) for pair in settings[name].items()]
+    declared = check_columns(settings["columns"])
+    listed = [[key, column_to_plain(column)] for key, column in declared.items()]
+    settings["columns"] = listed or None
+    if isinstance(settings.get("class_weight"), Mapping):  # keys of JSON objects are texts
+        settings["class_weight"] = [list(pair) for pair in settings["class_weight"].items()]
     if steps is not None:
         steps = [steps] if isinstance(steps, Step) else steps
         settings["preparation"] = [to_dict(step) for step in steps]
@@ -273,9 +279,9 @@ def _given(data: dict[str, Any]) -> dict[str, Any]:
     steps = msgspec.convert(settings["preparation"], list[dict[str, Any]] | None)
     if steps is not None:
         settings["preparation"] = [from_dict(step, STEPS) for step in steps]
-    numeric = settings["numeric"]
-    if isinstance(numeric, list) and numeric and all(isinstance(each, list) for each in numeric):
-        settings["numeric"] = {key: _as_tuple(value) for key, value in numeric}
+    columns = msgspec.convert(settings["columns"], list[tuple[int | str, Any]] | None)
+    if columns is not None:
+        settings["columns"] = {key: column_from_plain(Column, value) for key, value in columns}
     if isinstance(settings.get("target_bounds"), list):
         settings["target_bounds"] = tuple(settings["target_bounds"])
     if isinstance(settings.get("class_weight"), list):

@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
+from discreet.design import Design
 from discreet.estimators.classifiers import LinearSVC, Link, LogisticRegression
 from discreet.estimators.levels import DiscreteTimeSurvival, OrdinalClassifier
 from discreet.estimators.log_linear import GammaRegressor, PoissonRegressor
@@ -159,6 +160,7 @@ class LinearFit(Entry, kw_only=True):
     deviation: Annotated[float, Meta(ge=0, le=sys.float_info.max)] | None
     columns: Annotated[int, Meta(ge=1)]
     names: list[str] | None
+    design: dict[str, Any] | None
     features: Expansion | None
     preparation: tuple[FittedStep, ...]
     solver: str
@@ -183,6 +185,7 @@ class LinearFit(Entry, kw_only=True):
             "deviation": None if model.deviation_ is None else float(model.deviation_),
             "columns": int(model.n_features_in_),
             "names": None if names is None else [str(name) for name in names],
+            "design": None if model.design_ is None else model.design_.to_dict(),
             "features": model.features_.expansion,  # its bounds are among the fitted steps
             "preparation": model.preparation_,
             "solver": model.solver_,
@@ -229,14 +232,19 @@ class LinearFit(Entry, kw_only=True):
             raise ValueError("bounds can only be the first of the fitted steps.")
         if self.names is not None and len(self.names) != self.columns:
             raise ValueError(f"there must be {self.columns:,} names of columns.")
-        if self.features is not None and max(self.features.columns) >= self.columns:
-            raise ValueError(f"the features are not for {self.columns:,} columns.")
+        design = None if self.design is None else Design.from_dict(self.design)
+        if design is not None and design.names != self.names:
+            raise ValueError("the columns of the design must be those of the table.")
+        width = self.columns if design is None else design.schema.width
+        if self.features is not None and max(self.features.columns) >= width:
+            raise ValueError(f"the features are not for {width:,} columns.")
         bounds = (step for step in self.preparation if isinstance(step, FittedBounds))
         features = FeatureMap(next(bounds, None), self.features)
-        prepared = self._prepared(features.width(self.columns))
+        prepared = self._prepared(features.width(width), width)
         model.n_features_in_ = self.columns
         if self.names is not None:
             model.feature_names_in_ = np.array(self.names, dtype=object)
+        model.design_ = design
         model.features_ = features
         model.preparation_ = self.preparation
         model.deviation_ = self.deviation
@@ -249,10 +257,10 @@ class LinearFit(Entry, kw_only=True):
         model.prepared_intercept_ = np.array(prepared.intercept)
         if self.covariances and len(self.covariances) != self.n_models():
             raise ValueError("there must be one covariance per model.")
-        size = features.width(self.columns) + int(model.fit_intercept)
+        size = features.width(width) + int(model.fit_intercept)
         model.covariances_ = tuple(each.restored(size) for each in self.covariances)
 
-    def _prepared(self, width: int) -> Weights:
+    def _prepared(self, width: int, encoded: int) -> Weights:
         """Return the weights of prepared rows; all of them, and the steps, fit the features."""
         weights = Weights(self.coef, self.intercept)
         weights.check(self.n_models(), width)
@@ -264,7 +272,7 @@ class LinearFit(Entry, kw_only=True):
             whole = max(width, *(len(row) for row in prepared.coef))
         prepared.check(self.n_models(), whole)
         for step in self.preparation:
-            if not step.accepts(self.columns if isinstance(step, FittedBounds) else whole):
+            if not step.accepts(encoded if isinstance(step, FittedBounds) else whole):
                 raise ValueError(f"the fitted step {step.name!r} is not for {whole:,} columns.")
         return prepared
 

@@ -181,7 +181,7 @@ class LinearRegression(LinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, numeric, inference, random_state, ledger, progress, verbose
+rows_per_unit, features, columns, inference, random_state, ledger, progress, verbose
         As in `LogisticRegression`. With ``solver="auto"`` a part of the budget prepares the rows
         and measures moments of rows and targets, and the rest pays for a few Newton-like steps.
     alpha : float, default=1e-4
@@ -228,7 +228,7 @@ class HuberRegressor(LinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, numeric, inference, random_state, ledger, progress, verbose, \
+rows_per_unit, features, columns, inference, random_state, ledger, progress, verbose, \
 target_bounds
         As in `LinearRegression`.
     threshold : float, default=0.5
@@ -258,7 +258,7 @@ class QuantileRegressor(LinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, numeric, inference, random_state, ledger, progress, target_bounds
+rows_per_unit, features, columns, inference, random_state, ledger, progress, target_bounds
         As in `LinearRegression`.
     quantile : float, default=0.5
         The quantile, from 0.01 to 0.99.

@@ -298,8 +298,9 @@ class Inputs:
         Whose row each row is, and the weights of classes, if there are any.
     public
         Statements of what the estimator treats as public.
-    names, booleans
-        Names of the columns, if they have any, and the columns that are stored as booleans.
+    names, booleans, design
+        Names of the columns, if they have any, the columns that are known to be 0 or 1, and the
+        design that made X of a table, if there is one.
     scale, centre
         Factor and constant that bring margins of the fit to units of predictions.
     """
@@ -312,6 +313,7 @@ class Inputs:
     public: tuple[str, ...] = ()
     names: Sequence[str] | None = None
     booleans: tuple[int, ...] = ()
+    design: Any = None
     scale: float = 1.0
     centre: float = 0.0
 

@@ -212,7 +212,7 @@ class Fourier(Expansion):
         if wide > FOURIER_COLUMNS:
             raise ValueError(
                 f"at most {FOURIER_COLUMNS} columns have Fourier features; got {wide}. Name fewer "
-                "columns in numeric."
+                "columns in columns."
             )
         frequencies = np.clip(frequencies, -LARGEST_FREQUENCY, LARGEST_FREQUENCY)
         frequencies = np.rint(frequencies * FREQUENCY_GRID) / FREQUENCY_GRID

@@ -339,7 +339,7 @@ def _candidate(estimator: Any, setting: Setting, run: RunBudget) -> Any:
     # for classifiers, the rule of "auto" chooses GD or ShrunkGD, which compose in the same measure
     solver = GD() if model.solver == "auto" else resolve(model.solver)
     check_tunable(solver)
-    prepared = model.preparation or (model.numeric is not None and model.features != "linear")
+    prepared = model.preparation or (model.columns is not None and model.features != "linear")
     if prepared and len(solver.composes) > 1:
         raise NotSupported(
             f"solver={solver.name!r} cannot be tuned with a preparation: their cost in zCDP is not "

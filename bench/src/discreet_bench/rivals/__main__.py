@@ -98,7 +98,7 @@ def _default(runs: Sequence[Run], data: Tabular, split: Split) -> Iterator[Run]:
     """Fit the default, which knows the bounds of numeric columns as DP-EBM does."""
     for run in runs:
         model = LogisticRegression(
-            run.epsilon, run.delta, relation=run.relation, classes=[0, 1], numeric=data.numeric
+            run.epsilon, run.delta, relation=run.relation, classes=[0, 1], columns=data.numeric
         )
         start = time.perf_counter()
         model.fit(split.X, split.y)
