@@ -704,7 +704,7 @@ def test_splines_have_a_known_unit():
     gains = np.where(rng.random(12_000) < 0.92, 0.0, rng.random(12_000) ** 3)
     X = np.column_stack([gains, rng.random((12_000, 2)), rng.random((12_000, 2)) < 0.3])
     y = 8 * gains + np.sin(6 * X[:, 1]) + X[:, 3] + rng.logistic(size=12_000) / 2 > 1
-    numeric = dict.fromkeys(range(3), (0.0, 1.0))
+    numeric = dict.fromkeys(range(3), (0.0, 1.0, "smooth"))
     chosen = feature_rule.choose("auto", numeric, feature_rule.TableFacts(12_000, 5), BUDGET)
     assert chosen.known == chosen.expansion.count
     model = LogisticRegression(1.0, 1e-9, classes=[False, True], columns=numeric).fit(X, y)

@@ -19,7 +19,7 @@ Y = SCORE + RNG.logistic(size=N) > 0
 
 
 def fitted(y=Y, epsilon=8.0, **settings):
-    settings = {"numeric": {0: (20, 80)}, "classes": np.unique(y), **settings}
+    settings = {"columns": {0: (20, 80)}, "classes": np.unique(y), **settings}
     return LogisticRegression(epsilon, 1e-6, **settings).fit(X, y)
 
 
@@ -112,7 +112,7 @@ def test_the_band_has_the_deviation_of_repeated_fits():
 
 
 def test_private_bounds_and_regression_have_units_of_x():
-    settings = {"numeric": [0], "preparation": [Bounds([0])], "features": "additive"}
+    settings = {"columns": [0], "preparation": [Bounds([0])], "features": "additive"}
     *_, age = effects(fitted(**settings))
     assert age.name == "x0"
     assert 0 < age.at[0] < 40

@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from discreet import Bounds, LinearRegression, LinearSVC, LogisticRegression, Radius, load, save
 from discreet.core import Budget
+from discreet.design import check_columns
 from discreet.estimators import features as rule
 from discreet.estimators.scoring import row_scores, score_classifier
 from discreet.preparation import Fourier, Splines
@@ -27,12 +28,12 @@ RING = np.abs(X[:, 1] - 5) < 2.5
 
 def fitted(**settings):
     """A model of the ring."""
-    settings = {"numeric": {1: (0, 10)}, "random_state": 0, **settings}
+    settings = {"columns": {1: (0, 10)}, "random_state": 0, **settings}
     return LogisticRegression(5.0, 1e-6, classes=[False, True], **settings).fit(X, RING)
 
 
-def choose(kind="auto", columns=((0, 1),), n_rows=40_000, n_features=20, epsilon=1.0, **more):
-    columns = dict.fromkeys(range(len(numeric)), (0.0, 1.0))
+def choose(kind="auto", numeric=((0, 1),), n_rows=40_000, n_features=20, epsilon=1.0, **more):
+    columns = dict.fromkeys(range(len(numeric)), (0.0, 1.0, "smooth"))
     budget = Budget(epsilon, 1e-9, "add_remove")
     return rule.choose(kind, columns, rule.TableFacts(n_rows, n_features), budget, **more)
 
@@ -47,7 +48,7 @@ def test_an_additive_model_learns_what_a_linear_one_cannot(kind):
 
 def test_fourier_features_learn_an_interaction():
     cross = (X[:, 0] > 5) ^ (X[:, 1] > 5)
-    settings = {"numeric": {0: (0, 10), 1: (0, 10)}, "classes": [False, True], "random_state": 0}
+    settings = {"columns": {0: (0, 10), 1: (0, 10)}, "classes": [False, True], "random_state": 0}
     scores = [
         LogisticRegression(8.0, 1e-6, features=kind, **settings).fit(X, cross).score(X, cross)
         for kind in ("additive", "kernel")
@@ -58,7 +59,7 @@ def test_fourier_features_learn_an_interaction():
 
 def test_regression_learns_a_curve():
     y = np.sin(X[:, 0])
-    settings = {"target_bounds": (-1, 1), "numeric": {0: (0, 10)}, "random_state": 0}
+    settings = {"target_bounds": (-1, 1), "columns": {0: (0, 10)}, "random_state": 0}
     line = LinearRegression(5.0, 1e-6, features="linear", **settings).fit(X, y)
     curve = LinearRegression(5.0, 1e-6, **settings).fit(X, y)
     assert line.score(X, y) < 0.5 < 0.9 < curve.score(X, y)
@@ -93,12 +94,12 @@ def test_files_pickles_and_clones_keep_the_features(kind, numeric, tmp_path):
     model = fitted(features=kind, columns=numeric, random_state=None)
     save(model, tmp_path / "model.json")
     again = load(tmp_path / "model.json")
-    assert again.get_params()["numeric"] == model.numeric
+    assert again.get_params()["columns"] == check_columns(model.columns)
     assert again.features == kind
     for other in (again, pickle.loads(pickle.dumps(model))):
         assert np.array_equal(other.decision_function(X), model.decision_function(X))
     copy = clone(model)
-    assert (copy.features, copy.numeric) == (kind, numeric)
+    assert (copy.features, copy.columns) == (kind, numeric)
     assert not hasattr(copy, "features_")
 
 
@@ -161,26 +162,26 @@ def test_bins_are_steps():
     [
         {"features": "trees"},
         {"features": None},
-        {"numeric": 3},
-        {"numeric": "age"},
-        {"numeric": []},
-        {"numeric": [1, 1]},
-        {"numeric": [1.5]},
-        {"numeric": [True]},
-        {"numeric": {1: (0,)}},
-        {"numeric": {1: 5}},
-        {"numeric": {1: "smooth"}},
-        {"numeric": {1: (1, 0)}},
-        {"numeric": {1: (0, None)}},
-        {"numeric": {1: (0, float("inf"))}},
-        {"numeric": {1: (0, 1, "cubic")}},
-        {"numeric": [3]},
-        {"numeric": [-1]},
+        {"columns": 3},
+        {"columns": "age"},
+        {"columns": []},
+        {"columns": [1, 1]},
+        {"columns": [1.5]},
+        {"columns": [True]},
+        {"columns": {1: (0,)}},
+        {"columns": {1: 5}},
+        {"columns": {1: "smooth"}},
+        {"columns": {1: (1, 0)}},
+        {"columns": {1: (0, None)}},
+        {"columns": {1: (0, float("inf"))}},
+        {"columns": {1: (0, 1, "cubic")}},
+        {"columns": [3]},
+        {"columns": [-1]},
     ],
 )
 def test_wrong_settings_are_refused(settings):
     model = LogisticRegression(classes=[False, True], **settings)
-    with pytest.raises(ValueError, match=r"features|numeric|low|high|shape"):
+    with pytest.raises(ValueError, match=r"features|columns|low|high|shape"):
         model.fit(X, RING)
 
 
@@ -240,7 +241,7 @@ def test_the_guarantee_names_the_features_as_public():
 
 def test_other_estimators_and_several_classes_have_features():
     three = np.digitize(np.abs(X[:, 1] - 5), [1.5, 3.5])
-    settings = {"numeric": {1: (0, 10)}, "classes": [0, 1, 2], "random_state": 0}
+    settings = {"columns": {1: (0, 10)}, "classes": [0, 1, 2], "random_state": 0}
     for kind in (LogisticRegression, LinearSVC):
         model = kind(10.0, 1e-6, **settings).fit(X, three)
         assert model.coef_.shape == (3, model.features_.width(3))
@@ -269,7 +270,7 @@ def test_regression_needs_more_signal_for_a_piece():
     """1.25 times: a table that affords 8 pieces for classes affords 5 for numbers."""
     budget = Budget(0.1, 1e-6, "add_remove")
     n_rows = int(13 * 4 * 10 / budget.to_gdp().mu)
-    numeric = dict.fromkeys(range(4), (0.0, 1.0))
+    numeric = dict.fromkeys(range(4), (0.0, 1.0, "smooth"))
     made = [
         rule.choose("auto", numeric, rule.TableFacts(n_rows, 4), budget, regression=regression)
         for regression in (False, True)

@@ -107,7 +107,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     row_norm_: float | None = field(init=False)
     ledger_entry_: int | None = field(init=False)
     covariances_: tuple[Covariance, ...] = field(init=False)
-    design_: Design | None = field(init=False)
+    design_: Design | None = field(init=False, default=None)
     size_: int = field(init=False)
 
     # fit gets both from pipelines and searches of scikit-learn, if metadata routing is enabled
