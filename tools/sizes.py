@@ -50,10 +50,16 @@ RINGS: dict[str, tuple[str, ...]] = {
 """Trusted code, from the inside out: files and folders of the package."""
 
 UNTRUSTED: dict[str, str] = {
+    "accounting/calibration.py": "proposes noise, whose cost a mechanism states",
+    "accounting/planning.py": "proposes divisions of a budget, which the account verifies",
     "accounting/recompute.py": "recomputes a guarantee with another accountant: it can only accuse",
+    "accounting/subsampling/estimates.py": "proposes grids; the bounds hold for each of them",
+    "exact/calibration.py": "proposes noise, whose cost the minimum states and the account checks",
     "exact/minimise.py": "proposes a minimum, which is released only if the certificate accepts it",
     "ledger/display.py": "shows what a ledger holds",
     "ledger/verification.py": "checks a ledger's chain of entries: it can only accuse",
+    "objectives/announce.py": "tells a user that kernels are being compiled",
+    "rows/curvature.py": "steers an optimiser, whose point the certificate must accept",
 }
 """Files in folders of `RINGS` that no promise rests on, and why."""
 
