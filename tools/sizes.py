@@ -32,6 +32,7 @@ RINGS: dict[str, tuple[str, ...]] = {
     "5. charges that outlive a fit: ledger, tuning": (
         "ledger",
         "tuning/laws.py",
+        "tuning/runs.py",
         "tuning/search.py",
     ),
     "6. whose row a row is, and row by row: ids, cells, features": (
