@@ -62,6 +62,8 @@ UNTRUSTED: dict[str, str] = {
     "ledger/files.py": "sets modes of files and words errors",
     "ledger/signatures.py": "signs events, so that a verification can accuse",
     "ledger/verification.py": "checks a ledger's chain of entries: it can only accuse",
+    "engines/predictions.py": "predicts with a model that was released",
+    "objectives/advice.py": "advises solvers, whose questions are bounded and charged",
     "objectives/announce.py": "tells a user that kernels are being compiled",
     "rows/curvature.py": "steers an optimiser, whose point the certificate must accept",
 }
