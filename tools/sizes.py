@@ -66,8 +66,10 @@ UNTRUSTED: dict[str, str] = {
     "objectives/advice.py": "advises solvers, whose questions are bounded and charged",
     "objectives/announce.py": "tells a user that kernels are being compiled",
     "rows/curvature.py": "steers an optimiser, whose point the certificate must accept",
+    "tuning/candidates.py": "plans runs; their budget is checked when it is made and spent",
+    "tuning/recompute.py": "recomputes a guarantee with another accountant: it can only accuse",
 }
-"""Files in folders of `RINGS` that no promise rests on, and why."""
+"""Files in folders of `RINGS`, or beside files of them, that no promise rests on, and why."""
 
 _SKIPPED = {
     tokenize.COMMENT,
