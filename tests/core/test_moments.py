@@ -32,7 +32,7 @@ from discreet.core.ranges import (
 )
 from discreet.errors import BudgetExceeded, PrivacyError
 from discreet.rows import as_rows
-from discreet.rows.counts import Counts, cell_counts, edges, norm_candidates
+from discreet.rows.moments import Counts, cell_counts, edges, norm_candidates
 
 from . import spies
 from .spies import SpyRows

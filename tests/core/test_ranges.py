@@ -15,8 +15,8 @@ from discreet.core.ranges import (
     tail_share,
 )
 from discreet.errors import PrivacyError
-from discreet.rows import counts as row_counts
-from discreet.rows.counts import Counts, edges, norm_candidates
+from discreet.rows import moments as row_counts
+from discreet.rows.moments import Counts, edges, norm_candidates
 
 SMALL = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
 

@@ -13,7 +13,7 @@ from discreet.core.selections import SelectionMechanism
 from discreet.errors import BudgetExceeded, PrivacyError
 from discreet.exact.cell_questions import CellBounds, KindVote, TextCounts
 from discreet.exact.histogram import LimitedHistogram, StabilityHistogram
-from discreet.rows.counts import edges
+from discreet.rows.moments import edges
 
 RELATIONS = [Relation.ADD_REMOVE, Relation.REPLACE_ONE]
 

@@ -15,7 +15,7 @@ from discreet.core.ranges import select_bounds_from_counts
 from discreet.core.selections import PermuteAndFlip
 from discreet.errors import PrivacyLeakWarning, TableError
 from discreet.rows import cell_counts
-from discreet.rows.counts import edges
+from discreet.rows.moments import edges
 from discreet.tables import (
     About,
     Categorical,

@@ -35,9 +35,9 @@ from discreet.core.selections import (
     SelectionMechanism,
 )
 from discreet.errors import NotSupported
-from discreet.rows import counts, moments, scores, sums
+from discreet.rows import moments, scores, sums
 from discreet.rows.bounds import CLIP_RANGE
-from discreet.rows.counts import Counts, edges, norm_candidates
+from discreet.rows.moments import Counts, edges, norm_candidates
 from discreet.rows.rows import Rows
 from discreet.rows.sums import Sum
 from discreet.validate import FloatArray, check_fields, integer, number, positive, vector
@@ -770,7 +770,7 @@ class MedianNorm(_MedianQuestion):
 
     def on(self, rows: Rows) -> Counts:
         """Return the exact counts of norms between the candidates."""
-        return counts.norm_counts(rows, self.candidates)
+        return moments.norm_counts(rows, self.candidates)
 
 
 @dataclass(frozen=True, eq=False)
@@ -793,7 +793,7 @@ class MedianSlope(_MedianQuestion):
 
     def on(self, rows: Rows) -> Counts:
         """Return the exact counts of slopes between the candidates."""
-        return counts.slope_counts(rows, self.weights, self.loss, self.candidates)
+        return moments.slope_counts(rows, self.weights, self.loss, self.candidates)
 
 
 @dataclass(frozen=True, eq=False)
@@ -826,7 +826,7 @@ class ColumnBounds(Question[Rows, tuple[float, float]]):
 
     def on(self, rows: Rows) -> Counts:
         """Return the exact counts of values between the candidates."""
-        return counts.column_counts(rows, self.column, edges(self.whole))
+        return moments.column_counts(rows, self.column, edges(self.whole))
 
     def release(
         self, exact: Counts, mechanism: SelectionMechanism, public: Public, noise: Noise

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from discreet.core.noise import Noise
 from discreet.core.selections import SelectionMechanism
 from discreet.errors import PrivacyError
-from discreet.rows.counts import Counts, edges
+from discreet.rows.moments import Counts, edges
 from discreet.validate import FloatArray, integer, number
 
 SENSITIVITY = 1.0
