@@ -24,9 +24,15 @@ import numpy as np
 
 from discreet import core, exact
 from discreet.accounting.budget import Relation
-from discreet.core.mechanisms import Gaussian, L2Norm, Laplace
+from discreet.core.mechanisms import (
+    ExponentialMechanism,
+    Gaussian,
+    L2Norm,
+    Laplace,
+    LaplaceNoisyMax,
+    PermuteAndFlip,
+)
 from discreet.core.questions import NoisySum, Public, Question
-from discreet.core.selections import ExponentialMechanism, LaplaceNoisyMax, PermuteAndFlip
 from discreet.errors import PrivacyError
 from discreet.exact.histogram import LimitedHistogram, StabilityHistogram
 from discreet.objectives import Huber

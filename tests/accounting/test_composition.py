@@ -14,7 +14,7 @@ from discreet.accounting.conversions import delta_from_mu
 from discreet.accounting.objective_perturbation import ObjectivePerturbation, noise_ratio
 from discreet.accounting.subsampling import SampledGaussian
 from discreet.core import Account, Budget, ExponentialMechanism, Gaussian, Relation
-from discreet.core.filters import PrivacyFilter
+from discreet.core.account import PrivacyFilter
 from discreet.errors import BudgetExceeded, PrivacyError
 
 BUDGETS = [

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 
 from discreet.accounting.budget import Relation
 from discreet.accounting.subsampling import SampledGaussian
-from discreet.core.account import Account, AccountPart
+from discreet.core.account import Account, AccountPart, Mechanism
 from discreet.core.bits import permutation, poisson_index, weighted_index
-from discreet.core.filters import Mechanism
 from discreet.core.mechanisms import AdditiveMechanism, Gaussian
 from discreet.core.noise import Noise
 from discreet.core.questions import Answer, Gradient, NoisySum, Public, Question

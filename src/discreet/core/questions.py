@@ -21,18 +21,20 @@ from numpy.typing import NDArray
 
 from discreet.accounting.budget import Relation
 from discreet.accounting.conversions import UNIT
-from discreet.core.mechanisms import AdditiveMechanism, Gaussian, L2Norm
+from discreet.core.mechanisms import (
+    AdditiveMechanism,
+    ExponentialMechanism,
+    Gaussian,
+    L2Norm,
+    LaplaceNoisyMax,
+    PermuteAndFlip,
+    SelectionMechanism,
+)
 from discreet.core.noise import Noise
 from discreet.core.ranges import (
     refuse_monotone,
     select_bounds_from_counts,
     select_median_norm,
-)
-from discreet.core.selections import (
-    ExponentialMechanism,
-    LaplaceNoisyMax,
-    PermuteAndFlip,
-    SelectionMechanism,
 )
 from discreet.errors import NotSupported
 from discreet.rows import moments, scores, sums

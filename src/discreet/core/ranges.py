@@ -17,8 +17,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.core.mechanisms import SelectionMechanism
 from discreet.core.noise import Noise
-from discreet.core.selections import SelectionMechanism
 from discreet.errors import PrivacyError
 from discreet.rows.moments import Counts, edges
 from discreet.validate import FloatArray, integer, number

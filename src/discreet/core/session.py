@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from discreet.accounting.budget import Budget
-from discreet.core.account import Account, Chargeable
+from discreet.core.account import Account, Chargeable, Unique
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.curator import Curator
-from discreet.core.filters import Unique
 from discreet.core.noise import Noise
 from discreet.rows.rows import AskedRows
 from discreet.rows.units import Unit

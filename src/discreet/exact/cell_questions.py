@@ -20,11 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.budget import Relation
-from discreet.core.mechanisms import Laplace
+from discreet.core.mechanisms import (
+    ExponentialMechanism,
+    Laplace,
+    PermuteAndFlip,
+    SelectionMechanism,
+)
 from discreet.core.noise import Noise
 from discreet.core.questions import Answer, Public, Question
 from discreet.core.ranges import refuse_monotone, select_bounds_from_counts
-from discreet.core.selections import ExponentialMechanism, PermuteAndFlip, SelectionMechanism
 from discreet.errors import PrivacyError
 from discreet.exact.histogram import LimitedHistogram, StabilityHistogram, noisy_limit
 from discreet.rows.moments import edges

@@ -21,8 +21,7 @@ from scipy.optimize import brentq, minimize_scalar
 from discreet import validate
 from discreet.accounting import conversions
 from discreet.accounting.budget import Budget, PrivacyLoss
-from discreet.core.bits import Bits
-from discreet.core.quantiles import precise_context
+from discreet.core.bits import Bits, precise_context
 from discreet.errors import PrivacyError
 
 _FEWEST = 1.05  # least expected number of runs: fewer are no selection
