@@ -72,7 +72,6 @@ SAMPLES: dict[str, Any] = {
     "most": 100,
     "n_classes": 2,
     "n_features": WIDTH,
-    "norm": NORM,
     "parent": np.zeros(WIDTH),
     "prefix": None,
     "public_gradient": np.zeros(WIDTH),
@@ -93,7 +92,6 @@ SYMBOLS = {
     "clip": "C",
     "loss": "s",
     "n_features": "d",
-    "norm": "C",
     "share": "s",
 }
 """Symbols of the fields that a sensitivity may depend on."""

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from functools import cached_property, partial
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -26,13 +26,17 @@ from discreet.accounting import conversions
 from discreet.accounting.budget import PrivacyLoss
 from discreet.accounting.conversions import UNIT
 from discreet.core.noise import Integers, Noise, NoiseKind, from_grid, grid_exponent, on_grid
-from discreet.validate import FloatArray, check_fields, number, positive
+from discreet.validate import CheckedFields, FloatArray, number, positive
 
-COST: dict[str, Any] = {
-    "least": 1e-9,
-    "most": 1e9,
-    "remedy": "Choose a budget and settings that split it into less extreme parts.",
-}
+Cost = Annotated[
+    float,
+    partial(
+        number,
+        least=1e-9,
+        most=1e9,
+        remedy="Choose a budget and settings that split it into less extreme parts.",
+    ),
+]
 """Noise multipliers and ε for which noise can be drawn exactly on a grid."""
 
 GROUP = 256
@@ -50,7 +54,7 @@ def pure_loss(epsilon: float) -> PrivacyLoss:
     )
 
 
-class AdditiveMechanism:
+class AdditiveMechanism(CheckedFields):
     """Adds noise to a vector of known sensitivity and releases the sum.
 
     The sensitivity is in the L1 or the L2 norm, whichever ``norm`` says. Costs and scales are
@@ -131,13 +135,9 @@ class Gaussian(AdditiveMechanism):
     Exactly μ-GDP with μ = 1/noise_multiplier, and μ²/2-zCDP. Proof: docs/proofs/gaussian.md.
     """
 
-    noise_multiplier: float
+    noise_multiplier: Cost
     name: ClassVar[str] = "gaussian"
     norm: ClassVar[Literal[1, 2]] = 2
-
-    def __post_init__(self) -> None:
-        """Refuse multipliers that give no privacy."""
-        check_fields(self, number, "noise_multiplier", **COST)
 
     @classmethod
     def from_rho(cls, rho: float) -> Self:
@@ -171,11 +171,7 @@ class Gaussian(AdditiveMechanism):
 class _PureNoise(AdditiveMechanism):
     """Noise of scale sensitivity / ε in some norm that gives ε-DP and nothing better."""
 
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        """Refuse an ε that gives no privacy."""
-        check_fields(self, number, "epsilon", **COST)
+    epsilon: Cost
 
     @cached_property
     def loss(self) -> PrivacyLoss:
@@ -224,7 +220,7 @@ class L2Norm(_PureNoise):
 
 
 @dataclass(frozen=True)
-class SelectionMechanism:
+class SelectionMechanism(CheckedFields):
     """Selection of a candidate with a high score; only its index is released.
 
     Parameters
@@ -236,14 +232,10 @@ class SelectionMechanism:
         terms under add/remove). Otherwise scores may move apart by twice their sensitivity.
     """
 
-    epsilon: float
+    epsilon: Cost
     monotone: bool
     name: ClassVar[str]
     noise_kind: ClassVar[NoiseKind]
-
-    def __post_init__(self) -> None:
-        """Refuse an ε that gives no privacy."""
-        check_fields(self, number, "epsilon", **COST)
 
     @cached_property
     def loss(self) -> PrivacyLoss:
