@@ -32,8 +32,8 @@ from discreet.core.mechanisms import (
     SelectionMechanism,
 )
 from discreet.core.noise import Noise
-from discreet.core.ranges import SCORE_ROUNDING, refuse_monotone, select_bounds_from_counts
-from discreet.errors import NotSupported
+from discreet.core.ranges import SCORE_ROUNDING, select_bounds_from_counts
+from discreet.errors import NotSupported, PrivacyError
 from discreet.rows import moments, scores, sums
 from discreet.rows.bounds import CLIP_RANGE
 from discreet.rows.moments import Counts, edges, norm_candidates
@@ -104,16 +104,16 @@ class Question(CheckedFields, Generic[Source, Answer]):
         Kinds of mechanisms whose noise fits the sensitivity.
     uses
         Number of uses of the mechanism that are charged.
-    monotone
-        False if a row can raise the score of one candidate and lower that of another: then a
-        mechanism that counts on all scores moving the same way is refused.
+    monotone_under
+        Relations under which a unit moves the scores of all candidates the same way. Under others,
+        a mechanism that counts on it is refused.
     protected, proof
         Formula of the exact answer, and the page of docs/proofs with its proof.
     """
 
     mechanisms: ClassVar[tuple[type, ...]]
     uses: ClassVar[int] = 1
-    monotone: ClassVar[bool] = True
+    monotone_under: ClassVar[tuple[Relation, ...]] = ()
     protected: ClassVar[str]
     proof: ClassVar[str] = "curator"
 
@@ -124,8 +124,12 @@ class Question(CheckedFields, Generic[Source, Answer]):
             raise TypeError(
                 f"{type(self).__name__} needs a {names} mechanism; got {type(mechanism).__name__}."
             )
-        if not self.monotone:
-            refuse_monotone(mechanism, f"Scores of {type(self).__name__}")
+        if getattr(mechanism, "monotone", False) and public.relation not in self.monotone_under:
+            raise PrivacyError(
+                f"Scores of {type(self).__name__} are not monotone under "
+                f"{str(public.relation)!r}: a row can raise one and lower another. Use a mechanism "
+                "with monotone=False, which adds twice the noise."
+            )
 
     def prepare(self, mechanism: Any, noise: Noise) -> Question[Source, Answer]:
         """Return the question as rows are read for it, once it was charged for.
@@ -504,10 +508,11 @@ class LineLosses(Question[Rows, int]):
     clip: Clip
     public_losses: Vector
     mechanisms: ClassVar[tuple[type, ...]] = (SelectionMechanism,)
+    monotone_under: ClassVar[tuple[Relation, ...]] = (Relation.ADD_REMOVE,)
     protected: ClassVar[str] = "Σ min(ℓ_i, C) per candidate"
 
     def check(self, public: Public, mechanism: Any) -> None:
-        """Raise if the line does not fit the rows, or the mechanism the relation."""
+        """Raise if the line does not fit the rows."""
         vector("weights", self.weights, public.n_parameters)
         vector("direction", self.direction, public.n_parameters)
         vector("public_losses", self.public_losses, self.steps.size)
@@ -515,8 +520,6 @@ class LineLosses(Question[Rows, int]):
             raise ValueError("steps must have at least one number.")
         if isinstance(mechanism, LaplaceNoisyMax):
             raise TypeError("LineLosses takes no Laplace noise: use an ExponentialMechanism.")
-        if public.relation is not Relation.ADD_REMOVE:
-            refuse_monotone(mechanism, f"Sums of losses under {str(public.relation)!r}")
         super().check(public, mechanism)
 
     def sensitivity(self, relation: Relation) -> float:
@@ -545,7 +548,6 @@ class _SignedScores(Question[Rows, Any]):
     """Base of choices by scores that each move by at most the clip per changed row, either way."""
 
     mechanisms: ClassVar[tuple[type, ...]] = (SelectionMechanism,)
-    monotone: ClassVar[bool] = False
     loss: Any
     clip: float
 
@@ -667,7 +669,6 @@ class _MedianQuestion(Question[Rows, float]):
     """
 
     mechanisms: ClassVar[tuple[type, ...]] = (ExponentialMechanism,)
-    monotone: ClassVar[bool] = False
     proof: ClassVar[str] = "preparation"
     largest: float | None = None
 
@@ -741,7 +742,6 @@ class ColumnBounds(Question[Rows, tuple[float, float]]):
     whole: bool = False
     mechanisms: ClassVar[tuple[type, ...]] = (ExponentialMechanism, PermuteAndFlip)
     uses: ClassVar[int] = 2
-    monotone: ClassVar[bool] = False
     protected: ClassVar[str] = "two quantiles of a column among public candidates"
     proof: ClassVar[str] = "ranges"
 
