@@ -21,7 +21,7 @@ from discreet.core.questions import NoisySum, Question
 from discreet.estimators.scoring import score_classifier, score_histogram, score_regressor
 from discreet.exact.histogram import StabilityHistogram, noisy_limit
 from discreet.preparation import RowNorms, Step
-from discreet.rows.counts import edges, norm_candidates
+from discreet.rows.moments import edges, norm_candidates
 
 __all__ = [
     "Account",
