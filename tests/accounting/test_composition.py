@@ -47,6 +47,12 @@ def test_the_formula_is_rounded_up_by_a_hair(case):
     assert exact <= ours <= exact * (1 + mpmath.mpf("1e-10"))
 
 
+@pytest.mark.parametrize(("part", "delta"), [(-0.1, 0.1), (1.1, 0.1), (0.5, -0.1), (0.5, 1.0)])
+def test_a_part_of_no_guarantee_is_refused(part, delta):
+    with pytest.raises(ValueError, match="_part must be"):
+        delta_with_gaussian(1.0, part, delta, 1.0)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_the_formula_is_what_a_privacy_loss_distribution_composes_to(case):
     from dp_accounting.pld import privacy_loss_distribution as pld

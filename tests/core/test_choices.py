@@ -171,6 +171,18 @@ def test_sensitivity_of_a_step_by_hand(relation):
     assert SEEN[-1][1] == pytest.approx(3.0 + 4 * 0.25, rel=1e-6)
 
 
+def test_a_line_may_have_one_step_but_not_none():
+    _, curator = spied(Budget(1.0, 1e-6, "add_remove"))
+    for count in (1, 0):
+        steps = np.zeros(count)
+        line = LineLosses(Logistic(), *np.zeros((2, 3)), steps, clip=3.0, public_losses=steps)
+        if count:
+            curator.ask(line, Recorder(0.01, monotone=False))
+        else:
+            with pytest.raises(ValueError, match="at least one"):
+                curator.ask(line, Recorder(0.01, monotone=False))
+
+
 def test_noisy_max_pays_for_its_grid():
     # Scores of up to 1e9 need a grid of 2^-31, far coarser than the sensitivity 1e-12: rounding
     # alone moves two scores apart by 2 steps each, and noise is scaled to that.
