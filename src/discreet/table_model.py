@@ -22,7 +22,7 @@ from discreet.core import Budget, Guarantee, Relation
 from discreet.errors import AveragedCellsWarning, ModelFileError, PrivacyLeakWarning
 from discreet.estimators import averaged, model_file
 from discreet.estimators.classifiers import LogisticRegression
-from discreet.estimators.evaluation import Calibration, confusion_measures, score_two_classes
+from discreet.estimators.measures import Calibration, confusion_measures, score_two_classes
 from discreet.estimators.scoring import score_classifier, score_regressor
 from discreet.ledger import Dataset
 from discreet.statement import neighbours
