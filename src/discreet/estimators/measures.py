@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import expit
 
 from discreet.core import Budget
+from discreet.core.score_questions import ErrorSums
 from discreet.estimators.classifiers import LinearClassifier, LogisticRegression
 from discreet.estimators.scoring import (
     CellRelease,
@@ -296,6 +297,23 @@ def error_measures(
         return dict(zip(ERRORS, map(float, values), strict=True))
 
     return single_numbers(found.counts), deviations_of(single_numbers, found.counts, found.scale)
+
+
+def sum_deviations(
+    found: Mapping[str, float], bounds: tuple[float, float], size: int, budget: Budget
+) -> dict[str, float]:
+    """Return the deviations due to noise of errors that were computed from two noisy sums."""
+    low, high = bounds
+    width = high - low
+    means = np.array([found[name] / width for name in ERRORS])
+    sums = size * means ** [1, 2]
+    scale = ErrorSums(low, high).sensitivity(budget.relation) / budget.epsilon
+
+    def single_numbers(sums: FloatArray) -> dict[str, float]:
+        absolute, square = np.clip(sums, 0.0, size) / size
+        return dict(zip(ERRORS, (width * absolute, width * math.sqrt(square)), strict=True))
+
+    return deviations_of(single_numbers, sums, scale)
 
 
 def area_under_curve(counts: FloatArray) -> float:
