@@ -73,7 +73,7 @@ class PrivateScorer:
         if not known:
             raise ValueError(
                 f"scoring={self.scoring!r} is no measure of this {type(model).__name__}: nothing "
-                "was spent. See the table of measures in docs/command.md."
+                "was spent. docs/evaluate.md lists the measures of each kind of model."
             )
         return (name.format(model.classes_[1]) if two else name), sign
 
