@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from discreet import Ledger
-from discreet.accounting.composition import Remainder, delta_with_gaussian, divide
+from discreet.accounting.calibration import noise_ratio
+from discreet.accounting.composition import Remainder, delta_with_gaussian
 from discreet.accounting.conversions import delta_from_mu
-from discreet.accounting.objective_perturbation import ObjectivePerturbation, noise_ratio
+from discreet.accounting.objective_perturbation import ObjectivePerturbation
+from discreet.accounting.planning import divide
 from discreet.accounting.subsampling import SampledGaussian
 from discreet.core import Account, Budget, ExponentialMechanism, Gaussian, Relation
 from discreet.core.filters import PrivacyFilter

@@ -53,8 +53,8 @@ __all__ = [
 ]
 
 CALIBRATION = (
-    "discreet.exact.perturbed:noise_ratio",
-    "discreet.exact.perturbed:Headroom.true_epsilon",
+    "discreet.exact.calibration:noise_ratio",
+    "discreet.exact.calibration:Headroom.true_epsilon",
     "discreet.exact.perturbed:ObjectivePerturbation.gaussian",
     "discreet.solvers:ObjPert._calibrate",
     "discreet.solvers:AMP._calibrate",

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from discreet.accounting.budget import PrivacyLoss
-from discreet.accounting.composition import divide
+from discreet.accounting.planning import divide
 from discreet.accounting.profiles import Profile
 from discreet.core import Account, Budget, Gaussian, Relation
 from discreet.errors import BudgetExceeded, PrivacyError

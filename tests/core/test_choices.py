@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from discreet.accounting.composition import affordable_selection
 from discreet.accounting.conversions import rho_from_pure
+from discreet.accounting.planning import affordable_selection
 from discreet.accounting.recompute import mechanism_event
 from discreet.core import (
     Account,

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from discreet.accounting.composition import divide
+from discreet.accounting.planning import divide
 from discreet.core import (
     Account,
     Budget,

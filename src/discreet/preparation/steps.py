@@ -24,8 +24,9 @@ from discreet.accounting import conversions
 from discreet.accounting.budget import Measure
 from discreet.core import Curator, ExponentialMechanism, Gaussian, L2Norm
 from discreet.core.questions import ColumnBounds, MedianNorm
+from discreet.declared import flag
 from discreet.rows import AffineMap
-from discreet.validate import FloatArray, check_fields, flag, integer, number, positive, vector
+from discreet.validate import FloatArray, check_fields, integer, number, positive, vector
 
 Mechanism = ExponentialMechanism | Gaussian | L2Norm
 AnyStep = TypeVar("AnyStep", bound="Step | FittedStep")

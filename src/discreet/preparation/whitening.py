@@ -18,9 +18,10 @@ import numpy as np
 
 from discreet.core import Curator
 from discreet.core.questions import OuterSum, RowSum, SquareSum
+from discreet.declared import flag, square_matrix
 from discreet.preparation.steps import FittedStep, Known, RowNorms, Step
 from discreet.solvers.base import nearest
-from discreet.validate import FloatArray, flag, positive, square_matrix, vector
+from discreet.validate import FloatArray, positive, vector
 
 WIDEST = 2048
 """Largest number of columns that can be whitened: the second moment has about half its square."""

@@ -10,6 +10,7 @@ from functools import partial
 from itertools import chain
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
+from discreet.declared import check_declared
 from discreet.tables.columns import (
     KINDS,
     Column,
@@ -23,7 +24,7 @@ from discreet.tables.columns import (
     repeated,
 )
 from discreet.tables.messages import quoted
-from discreet.validate import check_declared, choice, number
+from discreet.validate import choice, number
 
 
 class FrozenMapping(Mapping[str, Any]):
