@@ -474,6 +474,8 @@ def test_the_unit_of_a_schema_reaches_the_evaluation(people):
     assert again.guarantee.unit == "person"
     exact = discreet.evaluate(pipeline, people)
     assert exact.measures == pytest.approx(discreet.evaluate(model, people).measures)
+    with pytest.raises(ValueError, match="whose unit says whose rows"):
+        discreet.evaluate(pipeline, people, groups=people.person)
     with pytest.raises(PrivacyError, match="names the unit 'person'"):
         discreet.evaluate(pipeline, people, people.income, epsilon=1.0)
     given = discreet.evaluate(pipeline, people, people.income, epsilon=1.0, groups=people.person)
@@ -485,6 +487,7 @@ def test_a_table_model_says_what_to_leave_out(people, table_model):
     for given, text in (
         ({"y": people.income}, "Leave y out"),
         ({"groups": people.person}, "name of their column"),
+        ({"target_bounds": (0, 1)}, "which states the bounds"),
         ({"by": "ward"}, "Pass by="),
         ({"by": "age"}, "Pass by="),
     ):

@@ -117,11 +117,14 @@ def evaluate(
     """
     model = getattr(model, "best_estimator_", model)
     asked = Asked.of(epsilon, relation, ledger, threshold)
-    own = getattr(model, "evaluate", None)
-    if own is not None:  # a TableModel, which reads its table by its schema
-        return _of_table_model(model, X, y, asked, groups, by)
     first = model.steps[0][1] if isinstance(model, Pipeline) and model.steps else None
-    if y is None and isinstance(first, tables.TableTransformer):
+    reads_tables = isinstance(getattr(model, "schema", None), Schema)  # a TableModel
+    by_schema = reads_tables or (y is None and isinstance(first, tables.TableTransformer))
+    if by_schema and target_bounds is not None:
+        raise ValueError("target_bounds: the table is read by its schema, which states the bounds.")
+    if reads_tables:
+        return _of_table_model(model, X, y, asked, groups, by)
+    if by_schema:
         if groups is not None:
             raise ValueError("groups: the table is read by its schema, whose unit says whose rows.")
         form: Any = {"sparse": first.sparse, "dtype": first.dtype}
