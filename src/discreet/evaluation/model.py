@@ -117,7 +117,7 @@ def evaluate(
     """
     model = getattr(model, "best_estimator_", model)
     asked = Asked.of(epsilon, relation, ledger, threshold)
-    first = model.steps[0][1] if isinstance(model, Pipeline) and model.steps else None
+    first: Any = model.steps[0][1] if isinstance(model, Pipeline) and model.steps else None
     reads_tables = isinstance(getattr(model, "schema", None), Schema)  # a TableModel
     by_schema = reads_tables or (y is None and isinstance(first, tables.TableTransformer))
     if by_schema and target_bounds is not None:
