@@ -8,7 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from discreet import declared, validate
+from discreet import validate
 
 
 @pytest.mark.parametrize("value", [1, 1.5, np.float32(2), np.int64(3), 10**30])
@@ -72,12 +72,12 @@ def test_choices_flags_and_functions():
     assert validate.choice("mode", "a", ("a", "b")) == "a"
     with pytest.raises(ValueError, match=r"mode must be 'a' or 'b'; got 'c'\."):
         validate.choice("mode", "c", ("a", "b"))
-    assert declared.flag("copy", False) is False
+    assert validate.flag("copy", False) is False
     with pytest.raises(ValueError, match="copy must be True or False; got 1"):
-        declared.flag("copy", 1)
-    assert declared.function("call", len) is len
+        validate.flag("copy", 1)
+    assert validate.function("call", len) is len
     with pytest.raises(ValueError, match="call must be a function"):
-        declared.function("call", 3)
+        validate.function("call", 3)
 
 
 def test_vectors_are_new_finite_arrays():
@@ -98,14 +98,14 @@ def test_vectors_are_new_finite_arrays():
 
 def test_square_matrices_are_new_finite_arrays():
     given = np.eye(2)
-    found = declared.square_matrix("m", given)
+    found = validate.square_matrix("m", given)
     assert found is not given
     assert np.array_equal(found, given)
     for wrong in (np.ones(4), np.ones((2, 3)), np.ones((1, 1, 1))):
         with pytest.raises(ValueError, match="m must be a square matrix; its shape is"):
-            declared.square_matrix("m", wrong)
+            validate.square_matrix("m", wrong)
     with pytest.raises(ValueError, match="m must be finite"):
-        declared.square_matrix("m", [[math.nan]])
+        validate.square_matrix("m", [[math.nan]])
 
 
 def test_fields_of_frozen_dataclasses_are_stored_as_plain_numbers():
@@ -134,7 +134,7 @@ def test_declared_fields_are_checked_by_their_annotations():
         anything: object = None
 
         def __post_init__(self):
-            declared.check_declared(self)
+            validate.check_declared(self)
 
     assert type(Settings(step=np.float32(0.5)).step) is float
     assert Settings(limit=None, anything="x").limit is None

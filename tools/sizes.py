@@ -38,6 +38,7 @@ RINGS: dict[str, tuple[str, ...]] = {
     "6. whose row a row is, and row by row: ids, cells, features": (
         "estimators/units.py",
         "ids.py",
+        "preparation/bounds.py",
         "preparation/feature_kernels.py",
         "preparation/features.py",
         "tables/alignment.py",

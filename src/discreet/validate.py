@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from functools import partial
+from dataclasses import fields
+from functools import cache, partial
 from numbers import Integral, Real
-from typing import Any
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import scipy.sparse as sp
@@ -79,6 +81,20 @@ def choice(name: str, value: Any, known: Iterable[str], *, remedy: str = "") -> 
     raise ValueError(f"{name} must be {allowed}; got {display(value)}.{_after(remedy)}")
 
 
+def flag(name: str, value: Any) -> bool:
+    """Return True or False."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False; got {display(value)}.")
+    return value
+
+
+def function(name: str, value: Any) -> Callable[..., Any]:
+    """Return a callable."""
+    if not callable(value):
+        raise ValueError(f"{name} must be a function; got {display(value)}.")
+    return value  # type: ignore[no-any-return]
+
+
 def vector(
     name: str, value: ArrayLike, size: int | None = None, *, above: float = -math.inf
 ) -> FloatArray:
@@ -94,6 +110,14 @@ def vector(
     return array
 
 
+def square_matrix(name: str, value: ArrayLike) -> FloatArray:
+    """Return a new square float64 array of finite numbers."""
+    array = np.array(value, dtype=np.float64)
+    if array.ndim != 2 or array.shape[0] != array.shape[1]:
+        raise ValueError(f"{name} must be a square matrix; its shape is {array.shape}.")
+    return vector(name, array.ravel()).reshape(array.shape)
+
+
 def check_fields(
     owner: Any, check: Callable[..., Any], *names: str, optional: bool = False, **rules: Any
 ) -> None:
@@ -105,6 +129,53 @@ def check_fields(
         value = getattr(owner, name)
         if not (value is None and optional):
             object.__setattr__(owner, name, check(name, value, **rules))
+
+
+def check_declared(owner: Any) -> None:
+    """Check fields of a frozen dataclass by their annotations, and store the results.
+
+    ``Annotated[float, check]`` has a function of a name and a value, ``Literal`` lists choices and
+    ``bool`` is a flag; with ``| None``, None is accepted. Other fields are not checked.
+    """
+    kind: Any = type(owner)
+    for name, check, optional in _declared(kind):
+        value = getattr(owner, name)
+        if not (value is None and optional):
+            object.__setattr__(owner, name, check(name, value))
+
+
+class CheckedFields:
+    """Base of frozen dataclasses whose fields are checked by their annotations (`check_declared`).
+
+    A class with further rules has a ``__post_init__`` of its own, which calls this one first.
+    """
+
+    def __post_init__(self) -> None:
+        check_declared(self)
+
+
+Vector = Annotated[FloatArray, vector]
+"""Field that is a one-dimensional array of finite numbers, copied."""
+
+Positive = Annotated[float, positive]
+"""Field that is a positive finite number."""
+
+
+@cache
+def _declared(kind: Any) -> tuple[tuple[str, Callable[..., Any], bool], ...]:
+    """Return the name, the check and whether None is accepted, of each declared field."""
+    hints = get_type_hints(kind, include_extras=True)
+    found: list[tuple[str, Callable[..., Any], bool]] = []
+    for name in (field.name for field in fields(kind)):
+        optional = NoneType in get_args(hints[name])
+        for part in get_args(hints[name]) if optional else (hints[name],):
+            if get_origin(part) is Annotated:
+                found.append((name, part.__metadata__[0], optional))
+            elif get_origin(part) is Literal:
+                found.append((name, partial(choice, known=get_args(part)), optional))
+            elif part is bool:
+                found.append((name, flag, optional))
+    return tuple(found)
 
 
 def display(value: Any) -> str:

@@ -16,7 +16,7 @@ from discreet.accounting.objective_perturbation import ObjectivePerturbation
 from discreet.accounting.planning import divide
 from discreet.accounting.subsampling import SampledGaussian
 from discreet.core import Account, Budget, ExponentialMechanism, Gaussian, Relation
-from discreet.core.filters import PrivacyFilter
+from discreet.core.account import PrivacyFilter
 from discreet.errors import BudgetExceeded, PrivacyError
 
 BUDGETS = [

@@ -29,7 +29,7 @@ from discreet.estimators.scoring import (
 )
 from discreet.exact.histogram import StabilityHistogram, noisy_limit
 from discreet.preparation import RowNorms, Step
-from discreet.rows.counts import edges, norm_candidates
+from discreet.rows.moments import edges, norm_candidates
 
 __all__ = [
     "Account",

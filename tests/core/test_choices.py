@@ -19,11 +19,11 @@ from discreet.core import (
     PermuteAndFlip,
     SelectionMechanism,
 )
-from discreet.core import selections as module
+from discreet.core import mechanisms as module
 from discreet.core.bits import SeededBits
+from discreet.core.mechanisms import LaplaceNoisyMax
 from discreet.core.noise import Noise
 from discreet.core.questions import CandidateLosses, CornerGradient, LineLosses
-from discreet.core.selections import LaplaceNoisyMax
 from discreet.errors import BudgetExceeded, NotSupported, PrivacyError
 from discreet.objectives import Hinge, Logistic
 from discreet.rows import as_rows

@@ -52,7 +52,7 @@ def test_every_package_is_counted_and_rings_are_disjoint():
 def test_the_core_and_all_trusted_code_are_small():
     """A feature that needs more raises the number in a change that says why."""
     assert sizes.packages()["core"].code <= 2_000
-    assert sizes.rings()["all trusted code"].code <= 11_100
+    assert sizes.rings()["all trusted code"].code <= 11_150
 
 
 ROWS = {"discreet.rows", "discreet.ids", "discreet.core.account", "discreet.core.noise"}
@@ -96,7 +96,7 @@ BESIDE = {
     "guarantee_file.py": "writes a guarantee as plain data and reads it",
     "log.py": "notes events for people",
     "page.py": "writes pages for people",
-    "preparation/steps.py": "asks a curator; fitted bounds map each row by released numbers",
+    "preparation/steps.py": "has the base classes of steps, which ask a curator",
     "solvers/__init__.py": "names solvers, which ask a curator and never see rows",
     "statement.py": "words a guarantee for people",
     "tables/__init__.py": "names what the package has for users",

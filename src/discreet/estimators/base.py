@@ -19,7 +19,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from discreet import engines
 from discreet.card import Card, card
 from discreet.core import Budget, Guarantee
-from discreet.declared import flag
 from discreet.errors import NotSupported
 from discreet.estimators import averaged, effects, engine, familiar
 from discreet.estimators import features as feature_rule
@@ -33,7 +32,7 @@ from discreet.objectives import L2, Loss
 from discreet.preparation import FeatureMap, FittedStep, Step, pipeline
 from discreet.preparation.magnitude import DISTANT, FittedMagnitude
 from discreet.solvers import Progress, Solver
-from discreet.validate import FloatArray, check_table, check_target, integer, number
+from discreet.validate import FloatArray, check_table, check_target, flag, integer, number
 
 if TYPE_CHECKING:
     from discreet.figures import Figure

@@ -17,7 +17,6 @@ from sklearn.utils import check_random_state
 from discreet.accounting.composition import Division
 from discreet.accounting.planning import divide
 from discreet.core import Budget
-from discreet.declared import flag, function
 from discreet.errors import NotSupported
 from discreet.estimators import auto, familiar
 from discreet.estimators import features as feature_rule
@@ -31,6 +30,7 @@ from discreet.preparation import Balance, Step, check_steps
 from discreet.preparation.features import Expansion
 from discreet.preparation.steps import Mechanism
 from discreet.solvers import Progress, Solver, resolve
+from discreet.validate import flag, function
 
 _ADAPTIVE = frozenset({"pure", "zcdp", "gdp"})
 """Measures in which a solver's plan may depend on earlier releases of the same fit."""

@@ -23,14 +23,13 @@ from discreet.accounting.budget import Measure
 from discreet.core import Budget, Guarantee
 from discreet.core.questions import ColumnBounds, NoisySum, RowSum
 from discreet.core.session import Session, bits_of
-from discreet.declared import flag
 from discreet.estimators.engine import FITS, PUBLIC
 from discreet.estimators.familiar import UNCHOSEN, familiar, warn_of_fit
 from discreet.estimators.method import Process
 from discreet.estimators.units import PrivacyUnits
 from discreet.ledger import Dataset, check_dataset
 from discreet.preparation import Bounds, Centre
-from discreet.validate import FloatArray, check_table, number
+from discreet.validate import FloatArray, check_table, flag, number
 
 COVERAGE = 0.98
 """Share of a column's values that privately chosen bounds should hold."""

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from discreet.objectives.compile import KernelModule
-from discreet.preparation.steps import FittedBounds, distinct
+from discreet.preparation.bounds import FittedBounds, distinct
 from discreet.rows.bounds import FOURIER_COLUMNS, FOURIER_GRID, FREQUENCY_GRID, LARGEST_FREQUENCY
 from discreet.validate import FloatArray, check_fields, integer, vector
 

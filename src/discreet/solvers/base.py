@@ -17,10 +17,9 @@ import numpy as np
 
 from discreet.accounting.budget import Measure
 from discreet.core import Budget, Curator, Relation, SelectionMechanism
-from discreet.declared import check_declared
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Loss, Problem
-from discreet.validate import FloatArray, integer, number
+from discreet.validate import FloatArray, check_declared, integer, number
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,12 +11,11 @@ from functools import partial
 from typing import Annotated, ClassVar
 
 from discreet.core import Budget, Curator
-from discreet.declared import check_declared
 from discreet.errors import PrivacyLeakWarning
 from discreet.exact import Rows, mean_target, nonprivate_minimum
 from discreet.objectives import Problem
 from discreet.solvers import base
-from discreet.validate import FloatArray, number
+from discreet.validate import FloatArray, check_declared, number
 
 
 class Baseline(base.Solver):

@@ -20,13 +20,12 @@ import numpy as np
 from discreet.accounting.budget import Measure
 from discreet.core import Budget, Curator, Gaussian
 from discreet.core.questions import ClassCounts, Gradient, TargetSum
-from discreet.declared import flag
 from discreet.errors import NotSupported
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Loss, MulticlassHinge, Squared
 from discreet.objectives.problem import Problem
 from discreet.solvers import quasi_newton
 from discreet.solvers.base import GradientStep, Plan, Recorder, Solution, Solver, nearest
-from discreet.validate import FloatArray, check_fields, integer, number
+from discreet.validate import FloatArray, check_fields, flag, integer, number
 
 __all__ = ["GD"]
 

@@ -24,13 +24,12 @@ import numpy as np
 from discreet.accounting.budget import Measure
 from discreet.core import Budget, Curator, Gaussian, Relation
 from discreet.core.questions import Gradient, TargetMoment
-from discreet.declared import flag
 from discreet.errors import NotSupported
 from discreet.objectives import Loss, Problem
 from discreet.solvers.base import Plan, Recorder, Solution, Solver, TraceEntry
 from discreet.solvers.second_moment import MOMENT_CLIP, STEP, Descent, SecondMoment, Target
 from discreet.solvers.second_moment import doubt as moment_doubt
-from discreet.validate import FloatArray, check_fields, integer, number
+from discreet.validate import FloatArray, check_fields, flag, integer, number
 
 __all__ = ["Newton", "NewtonStep"]
 

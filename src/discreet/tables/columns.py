@@ -19,9 +19,8 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
-from discreet.declared import check_declared
 from discreet.tables.messages import quoted
-from discreet.validate import FloatArray, check_fields, display, integer, number
+from discreet.validate import FloatArray, check_declared, check_fields, display, integer, number
 
 MISSING = "(missing)"
 """Encoded column that marks missing cells."""

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from discreet.core import Budget, Relation
-from discreet.declared import flag
 from discreet.errors import TableError
 from discreet.ledger import Dataset
 from discreet.tables import columns
@@ -29,6 +28,7 @@ from discreet.tables.parts import DAMAGED, Request
 from discreet.tables.reader import batches
 from discreet.tables.schema import VERSION, FileFormat, Schema
 from discreet.tables.source import Source, source
+from discreet.validate import flag
 
 FIRST_RECORDS = 1000
 """Records of a text file from which the kinds of its columns are guessed."""

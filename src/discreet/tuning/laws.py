@@ -20,8 +20,7 @@ from scipy.optimize import minimize_scalar
 from discreet import validate
 from discreet.accounting import conversions
 from discreet.accounting.budget import PrivacyLoss
-from discreet.core.bits import Bits
-from discreet.core.quantiles import precise_context
+from discreet.core.bits import Bits, precise_context
 from discreet.errors import PrivacyError
 
 MOST = 1000.0  # largest expected number of runs
