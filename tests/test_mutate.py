@@ -229,7 +229,7 @@ def test_all_trusted_code_can_be_broken_and_has_tests(planted, capsys):
 def test_kernels_are_compiled_again_if_their_code_or_constants_change():
     for name in ("kernels", "bounds", "vector_kernels"):
         assert mutate.is_compiled(ROOT, f"src/discreet/rows/{name}.py")
-    assert not mutate.is_compiled(ROOT, "src/discreet/core/filters.py")
+    assert not mutate.is_compiled(ROOT, "src/discreet/core/account.py")
 
 
 def test_every_listed_survivor_exists_and_has_a_reason():

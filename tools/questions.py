@@ -24,9 +24,15 @@ import numpy as np
 
 from discreet import core, exact
 from discreet.accounting.budget import Relation
-from discreet.core.mechanisms import Gaussian, L2Norm, Laplace
+from discreet.core.mechanisms import (
+    ExponentialMechanism,
+    Gaussian,
+    L2Norm,
+    Laplace,
+    LaplaceNoisyMax,
+    PermuteAndFlip,
+)
 from discreet.core.questions import NoisySum, Public, Question
-from discreet.core.selections import ExponentialMechanism, LaplaceNoisyMax, PermuteAndFlip
 from discreet.errors import PrivacyError
 from discreet.exact.histogram import LimitedHistogram, StabilityHistogram
 from discreet.objectives import Huber
@@ -66,7 +72,6 @@ SAMPLES: dict[str, Any] = {
     "most": 100,
     "n_classes": 2,
     "n_features": WIDTH,
-    "norm": NORM,
     "parent": np.zeros(WIDTH),
     "prefix": None,
     "public_gradient": np.zeros(WIDTH),
@@ -87,7 +92,6 @@ SYMBOLS = {
     "clip": "C",
     "loss": "s",
     "n_features": "d",
-    "norm": "C",
     "share": "s",
 }
 """Symbols of the fields that a sensitivity may depend on."""

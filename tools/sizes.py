@@ -32,11 +32,13 @@ RINGS: dict[str, tuple[str, ...]] = {
     "5. charges that outlive a fit: ledger, tuning": (
         "ledger",
         "tuning/laws.py",
+        "tuning/runs.py",
         "tuning/search.py",
     ),
     "6. whose row a row is, and row by row: ids, cells, features": (
         "estimators/units.py",
         "ids.py",
+        "preparation/bounds.py",
         "preparation/feature_kernels.py",
         "preparation/features.py",
         "tables/alignment.py",
@@ -50,12 +52,25 @@ RINGS: dict[str, tuple[str, ...]] = {
 """Trusted code, from the inside out: files and folders of the package."""
 
 UNTRUSTED: dict[str, str] = {
+    "accounting/calibration.py": "proposes noise, whose cost a mechanism states",
+    "accounting/planning.py": "proposes divisions of a budget, which the account verifies",
     "accounting/recompute.py": "recomputes a guarantee with another accountant: it can only accuse",
+    "accounting/subsampling/estimates.py": "proposes grids; the bounds hold for each of them",
+    "exact/calibration.py": "proposes noise, whose cost the minimum states and the account checks",
     "exact/minimise.py": "proposes a minimum, which is released only if the certificate accepts it",
+    "ledger/balance.py": "describes what was spent and what would still be admitted",
     "ledger/display.py": "shows what a ledger holds",
+    "ledger/files.py": "sets modes of files and words errors",
+    "ledger/signatures.py": "signs events, so that a verification can accuse",
     "ledger/verification.py": "checks a ledger's chain of entries: it can only accuse",
+    "engines/predictions.py": "predicts with a model that was released",
+    "objectives/advice.py": "advises solvers, whose questions are bounded and charged",
+    "objectives/announce.py": "tells a user that kernels are being compiled",
+    "rows/curvature.py": "steers an optimiser, whose point the certificate must accept",
+    "tuning/candidates.py": "plans runs; their budget is checked when it is made and spent",
+    "tuning/recompute.py": "recomputes a guarantee with another accountant: it can only accuse",
 }
-"""Files in folders of `RINGS` that no promise rests on, and why."""
+"""Files in folders of `RINGS`, or beside files of them, that no promise rests on, and why."""
 
 _SKIPPED = {
     tokenize.COMMENT,

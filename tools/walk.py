@@ -73,8 +73,8 @@ Walk = collections.Counter[Function]
 def walk(call: Callable[[], object]) -> Walk:
     """Return the functions of discreet that a call passes through, in all threads it starts.
 
-    Comprehensions and lambdas count as part of the function that they are written in, and compiled
-    kernels not at all.
+    Comprehensions and lambdas count as part of the function that they are written in. A
+    compiled kernel that Python calls counts as one function.
     """
     package = Path(str(importlib.import_module("discreet").__file__)).parent
     start = f"{package}{os.sep}"

@@ -52,7 +52,7 @@ print(f"accuracy on new people: {model.score(X_new, y_new):.3f}")
 # %%
 # ``score`` on rows that nobody has to protect is free. On the rows of the fit, or on other private
 # rows, it would be a release of its own: :doc:`/limitations` says why, and
-# ``discreet.estimators.scoring`` has noisy scores.
+# ``discreet.evaluate(model, X, y, epsilon=0.1)`` has noisy measures (:doc:`/evaluate`).
 #
 # What is promised
 # ----------------

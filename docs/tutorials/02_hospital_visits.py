@@ -86,14 +86,12 @@ print(by_patient.guarantee_)
 # How good are they? The held-out patients are private as well, so each score is noisy and costs
 # them ε = 0.5. They are other people than those of the fits, so the budgets do not add up.
 
-from discreet import Budget
-from discreet.estimators.scoring import score_classifier
+import discreet
 
 X_test, y_test, groups_test = schema.open(held_out)
 for name, model in {"one row": by_row, "one patient": by_patient}.items():
-    budget = Budget(0.5, 0.0, "add_remove")
-    scores = score_classifier(model, X_test, y_test, budget, groups=groups_test)
-    print(f"promise for {name:11}: accuracy {scores.accuracy:.3f}")
+    found = discreet.evaluate(model, X_test, y_test, groups=groups_test, epsilon=0.5)
+    print(f"promise for {name:11}: accuracy {found.measures['accuracy']:.3f}")
 
 # %%
 # What a patient gets

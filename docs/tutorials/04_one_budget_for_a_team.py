@@ -45,10 +45,10 @@ print(people)
 # %%
 # A noisy evaluation is a release, too:
 
-from discreet.estimators.scoring import score_classifier
+import discreet
 
-scores = score_classifier(first, X, y, Budget(0.1, 0.0, "add_remove"), ledger=people)
-print(f"accuracy {scores.accuracy:.3f}; spent: ε = {people.spent:.3f}")
+found = discreet.evaluate(first, X, y, epsilon=0.1, ledger=people)
+print(f"accuracy {found.measures['accuracy']:.3f}; spent: ε = {people.spent:.3f}")
 
 # %%
 # Too much

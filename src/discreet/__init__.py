@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from discreet.estimators.model_file import save as save
     from discreet.estimators.transformers import PrivateImputer as PrivateImputer
     from discreet.estimators.transformers import PrivateScaler as PrivateScaler
+    from discreet.evaluation import evaluate as evaluate
+    from discreet.evaluation import private_scorer as private_scorer
     from discreet.fitting import fit as fit
     from discreet.ledger import Ledger as Ledger
     from discreet.preparation import Bounds as Bounds
@@ -60,6 +62,7 @@ _MODULES = {
         "PrivacyError PrivacyLeakWarning TableError",
         "estimators": "DiscreteTimeSurvival GammaRegressor HuberRegressor LinearRegression "
         "LinearSVC LogisticRegression OrdinalClassifier PoissonRegressor QuantileRegressor",
+        "evaluation": "evaluate private_scorer",
         "fitting": "fit",
         "ledger": "Ledger",
         "estimators.transformers": "PrivateImputer PrivateScaler",

@@ -25,10 +25,11 @@ from discreet.estimators import (
     PoissonRegressor,
     QuantileRegressor,
 )
+from discreet.evaluation.model import check_threshold
 from discreet.ledger import Dataset
 from discreet.preparation import Bounds, Radius, Step, check_steps
 from discreet.solvers import resolve
-from discreet.table_model import TableModel, check_threshold, with_unit
+from discreet.table_model import TableModel, with_unit
 from discreet.tables import Schema, Spent, Target
 from discreet.validate import choice
 

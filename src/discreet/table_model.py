@@ -19,25 +19,18 @@ from sklearn.pipeline import Pipeline
 from discreet import tables
 from discreet.card import Card, card
 from discreet.core import Budget, Guarantee, Relation
-from discreet.errors import AveragedCellsWarning, ModelFileError, PrivacyLeakWarning
+from discreet.errors import AveragedCellsWarning, ModelFileError
 from discreet.estimators import averaged, model_file
-from discreet.estimators.classifiers import LogisticRegression
-from discreet.estimators.evaluation import Calibration, confusion_measures, score_two_classes
-from discreet.estimators.scoring import score_classifier, score_regressor
+from discreet.evaluation import Evaluation, evaluate_table
+from discreet.evaluation.model import Asked, check_threshold
 from discreet.ledger import Dataset
-from discreet.statement import neighbours
 from discreet.tables import Schema
-from discreet.validate import FloatArray, number
+from discreet.validate import FloatArray
 
 if TYPE_CHECKING:
     from discreet.figures import Figure
 
-__all__ = ["Evaluation", "FitReport", "PredictedBlock", "TableModel"]
-
-_EXACT = (
-    "These figures are exact: they are a release about the rows of this table, with no privacy at "
-    "all. Show them only if those rows are public, or pass epsilon= to have them with noise."
-)
+__all__ = ["FitReport", "PredictedBlock", "TableModel"]
 
 
 @dataclass(frozen=True)
@@ -61,70 +54,6 @@ class FitReport:
 
     def __str__(self) -> str:
         return self.text
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Measures of a model on a table that has the target.
-
-    Attributes
-    ----------
-    size : int
-        Number of units that were scored: rows, or people, each with a total weight of 1.
-    unit : str
-        ``"row"`` or ``"person"``.
-    measures : mapping
-        Single numbers by name; NaN where one is not defined.
-    labels, counts
-        Labels, and the confusion matrix: true labels in rows, predicted ones in columns. None for
-        a numeric target.
-    calibration : tuple of Calibration or None
-        Predicted and observed shares of the second class; None unless there are two classes.
-    deviations : mapping or None
-        Standard deviation that the noise causes, by measure; None unless there are two classes.
-    guarantee : Guarantee or None
-        Promise of the evaluation; None if it is exact.
-    """
-
-    size: int
-    unit: str
-    measures: Mapping[str, float]
-    labels: tuple[Any, ...] | None = None
-    counts: FloatArray | None = None
-    calibration: tuple[Calibration, ...] | None = None
-    deviations: Mapping[str, float] | None = None
-    guarantee: Guarantee | None = None
-
-    @property
-    def promise(self) -> str:
-        """Guarantee of the evaluation in a sentence; empty if it is exact."""
-        guarantee = self.guarantee
-        if guarantee is None:
-            return ""
-        return (
-            f"This evaluation is {guarantee.epsilon:g}-differentially private (pure, δ = 0) for "
-            f"{neighbours(guarantee)}; {guarantee.public[0]} is treated as public. Its ε adds to "
-            "that of every other release about the same rows."
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the evaluation as data that JSON can hold; NaN becomes None."""
-        data: dict[str, Any] = {"rows" if self.unit == "row" else "people": self.size}
-        for name, value in _numbers(self.measures).items():
-            data[name.replace(" ", "_")] = value
-        if self.labels is not None and self.counts is not None:
-            data |= {"labels": list(self.labels), "counts": self.counts.tolist()}
-        if self.calibration is not None:
-            data["calibration"] = [asdict(each) for each in self.calibration]
-        if self.deviations is not None:
-            data["noise"] = _numbers(self.deviations)
-        data["private"] = self.guarantee is not None
-        data["guarantee"] = None if self.guarantee is None else self.guarantee.to_dict()
-        return data
-
-
-def _numbers(values: Mapping[str, float]) -> dict[str, float | None]:
-    return {name: None if np.isnan(value) else value for name, value in values.items()}
 
 
 class PredictedBlock(NamedTuple):
@@ -326,10 +255,9 @@ class TableModel:
         epsilon: float | None = None,
         relation: str = "add_remove",
         unit: str | None = None,
+        by: Any = None,
         ledger: Dataset | None = None,
-        memory: int | str | None = None,
-        folder: str | os.PathLike[str] | None = None,
-        progress: Callable[[float], None] | None = None,
+        **reading: Any,
     ) -> Evaluation:
         """Measure the model on a table that has the target: AUC, recall, calibration, errors.
 
@@ -344,77 +272,24 @@ class TableModel:
             Neighbouring data sets.
         unit : str, optional
             Column with the id of the person that a row belongs to; by default the schema's unit.
+        by : str, array or pair, optional
+            Column whose levels are measured as subgroups. The schema lists them, or a pair such as
+            ``("sex", ["F", "M"])`` does.
         ledger : Dataset, optional
             Data set of a ledger that is charged.
-        memory, folder, progress
-            As in ``Schema.open``.
+        **reading
+            ``memory``, ``folder`` and ``progress`` as in ``Schema.open``.
 
         Notes
         -----
         *Privacy.* Exact figures about private rows are themselves a release. With ``epsilon`` the
         counts behind them are released with noise; its ε adds to that of every other release about
-        the same rows. For two classes one noisy histogram of scores gives all measures.
+        the same rows. One noisy histogram gives all measures and subgroups, as in
+        `discreet.evaluate`.
         """
-        budget = None if epsilon is None else Budget(epsilon, 0.0, relation)
-        if self.threshold is not None:
-            check_threshold(self.threshold, self.estimator, getattr(self.estimator, "classes_", ()))
+        asked = Asked.of(epsilon, relation, ledger, self.threshold)
         schema = self.schema if unit is None else with_unit(self.schema, unit)
-        target = schema.target
-        if target is None:
-            raise ModelFileError(
-                "this model does not know which column it predicts; its schema has no target."
-            )
-        if budget is None and ledger is not None:
-            raise ValueError(
-                "a ledger counts what is spent on these rows, and an exact evaluation cannot be "
-                "counted. Pass epsilon=0.1, for example."
-            )
-        places: Any = {"memory": memory, "folder": folder}
-        encoded: Any = tables.read(table, schema, progress=progress, **places)
-        X, y, groups = encoded
-        if budget is None:
-            warnings.warn(_EXACT, PrivacyLeakWarning, stacklevel=2)
-        size = X.shape[0]
-        unit_name = "row"
-        if groups is not None:
-            size = int(groups.max(initial=-1)) + 1
-            unit_name = "person"
-        asked = (budget, ledger, groups)
-        if target.is_classification:
-            return self._scored_classes(Evaluation(size, unit_name, {}), X, y, asked)
-        if target.low is None or target.high is None:
-            raise ModelFileError("the target of this model's schema has no bounds.")
-        errors = score_regressor(self.estimator, X, y, (target.low, target.high), *asked)
-        measures = {
-            "mean absolute error": errors.mean_absolute_error,
-            "root mean squared error": errors.root_mean_squared_error,
-        }
-        return Evaluation(size, unit_name, measures, guarantee=errors.guarantee)
-
-    def _scored_classes(self, empty: Evaluation, X: Any, y: Any, asked: Any) -> Evaluation:
-        """Return an evaluation with the measures of a classifier; ``asked`` are its last three."""
-        labels = self.estimator.classes_
-        if len(labels) > 2:
-            scores = score_classifier(self.estimator, X, labels[y], *asked)
-            return replace(
-                empty,
-                measures=confusion_measures(scores),
-                labels=scores.labels,
-                counts=scores.counts,
-                guarantee=scores.guarantee,
-            )
-        found = score_two_classes(
-            self.estimator, X, labels[y], *asked, size=empty.size, threshold=self.threshold
-        )
-        return replace(
-            empty,
-            measures=found.measures(),
-            labels=found.confusion.labels,
-            counts=found.confusion.counts,
-            calibration=found.calibration,
-            deviations=found.deviations,
-            guarantee=found.guarantee,
-        )
+        return evaluate_table(self.estimator, schema, table, asked, by, **reading)
 
     def summary(self, level: float = 0.95, *, odds_ratios: bool = False) -> Any:
         """Return the table of coefficients, by the names of the encoded columns."""
@@ -439,13 +314,6 @@ def with_unit(schema: Schema, unit: str) -> Schema:
         return schema.with_unit(unit)
     except ValueError as error:
         raise ValueError(f"unit: {error}") from None
-
-
-def check_threshold(threshold: float, estimator: Any, labels: Sequence[Any]) -> None:
-    """Refuse a threshold that is no probability, and models that have none to compare it with."""
-    number("threshold", threshold, above=0.0, below=1.0)
-    if not isinstance(estimator, LogisticRegression) or len(labels) != 2:
-        raise ValueError("threshold= is for logistic models of two classes.")
 
 
 def at_threshold(estimator: Any, threshold: float) -> Any:

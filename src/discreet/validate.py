@@ -139,7 +139,26 @@ def check_declared(owner: Any) -> None:
     """
     kind: Any = type(owner)
     for name, check, optional in _declared(kind):
-        check_fields(owner, check, name, optional=optional)
+        value = getattr(owner, name)
+        if not (value is None and optional):
+            object.__setattr__(owner, name, check(name, value))
+
+
+class CheckedFields:
+    """Base of frozen dataclasses whose fields are checked by their annotations (`check_declared`).
+
+    A class with further rules has a ``__post_init__`` of its own, which calls this one first.
+    """
+
+    def __post_init__(self) -> None:
+        check_declared(self)
+
+
+Vector = Annotated[FloatArray, vector]
+"""Field that is a one-dimensional array of finite numbers, copied."""
+
+Positive = Annotated[float, positive]
+"""Field that is a positive finite number."""
 
 
 @cache

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from discreet import LogisticRegression
-from discreet.accounting import composition
+from discreet.accounting import planning
 from discreet.accounting.budget import Budget, Relation
 from discreet.accounting.conversions import epsilon_from_mu, epsilon_from_rho, mu_from_epsilon
 from discreet.errors import NotSupported
@@ -40,9 +40,9 @@ def test_budgets_under_different_relations_are_different():
     assert add != replace
     assert len({add, replace, Budget(1.0, 1e-6, "add_remove")}) == 2
     for budget in (add, replace):
-        models = composition.divide(budget, [("centre", Fraction(1, 4))], ["zcdp"]).models
+        models = planning.divide(budget, [("centre", Fraction(1, 4))], ["zcdp"]).models
         assert models.relation is budget.relation
-        rest = composition.divide(budget, [("centre", Fraction(1, 4))], ["profile"]).models
+        rest = planning.divide(budget, [("centre", Fraction(1, 4))], ["profile"]).models
         assert rest.relation is rest.whole.relation is budget.relation
 
 
@@ -95,7 +95,7 @@ def test_a_fit_converts_its_budget_once(solver):
             computed.append((frame.f_locals["epsilon"], frame.f_locals["delta"]))
 
     mu_from_epsilon.cache_clear()
-    composition._divide.cache_clear()
+    planning._divide.cache_clear()
     X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
     model = LogisticRegression(1.0, 1e-6, classes=[False, True], solver=solver)
     sys.setprofile(count)

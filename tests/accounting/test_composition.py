@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 
 from discreet import Ledger
-from discreet.accounting.composition import Remainder, delta_with_gaussian, divide
+from discreet.accounting.calibration import noise_ratio
+from discreet.accounting.composition import Remainder, delta_with_gaussian
 from discreet.accounting.conversions import delta_from_mu
-from discreet.accounting.objective_perturbation import ObjectivePerturbation, noise_ratio
+from discreet.accounting.objective_perturbation import ObjectivePerturbation
+from discreet.accounting.planning import divide
 from discreet.accounting.subsampling import SampledGaussian
 from discreet.core import Account, Budget, ExponentialMechanism, Gaussian, Relation
-from discreet.core.filters import PrivacyFilter
+from discreet.core.account import PrivacyFilter
 from discreet.errors import BudgetExceeded, PrivacyError
 
 BUDGETS = [
@@ -43,6 +45,12 @@ def exact_delta(mu, epsilon_part, delta_part, epsilon):
 def test_the_formula_is_rounded_up_by_a_hair(case):
     exact, ours = exact_delta(*case), delta_with_gaussian(*case)
     assert exact <= ours <= exact * (1 + mpmath.mpf("1e-10"))
+
+
+@pytest.mark.parametrize(("part", "delta"), [(-0.1, 0.1), (1.1, 0.1), (0.5, -0.1), (0.5, 1.0)])
+def test_a_part_of_no_guarantee_is_refused(part, delta):
+    with pytest.raises(ValueError, match="_part must be"):
+        delta_with_gaussian(1.0, part, delta, 1.0)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -13,14 +13,12 @@ import numpy as np
 import pytest
 
 from discreet.accounting import objective_perturbation
+from discreet.accounting.calibration import noise_ratio, pure_scale, ridge_for
 from discreet.accounting.conversions import delta_from_mu, epsilon_from_mu, mu_from_epsilon
 from discreet.accounting.objective_perturbation import (
     ObjectivePerturbation,
     curvature_cost,
-    noise_ratio,
     profile,
-    pure_scale,
-    ridge_for,
 )
 from discreet.accounting.profiles import Profile
 from discreet.accounting.recompute import mechanism_event

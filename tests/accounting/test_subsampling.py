@@ -8,8 +8,9 @@ import pytest
 from mpmath import mp, mpf
 from scipy.special import ndtr
 
+from discreet.accounting.calibration import noise_multiplier_for
 from discreet.accounting.conversions import epsilon_from_mu, mu_from_epsilon
-from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_for
+from discreet.accounting.subsampling import SampledGaussian
 from discreet.accounting.subsampling.dominating_pairs import pairs_of
 from discreet.accounting.subsampling.fourier import (
     LossDistribution,

@@ -18,10 +18,18 @@ from discreet.core.bits import SeededBits, SystemBits
 from discreet.core.mechanisms import AdditiveMechanism
 from discreet.core.noise import Noise, from_grid, on_grid
 from discreet.core.questions import NoisySum, Question
-from discreet.estimators.scoring import score_classifier, score_histogram, score_regressor
+from discreet.estimators.scoring import (
+    Subgroups,
+    Terms,
+    count_confusion,
+    count_errors,
+    score_classifier,
+    score_histogram,
+    score_regressor,
+)
 from discreet.exact.histogram import StabilityHistogram, noisy_limit
 from discreet.preparation import RowNorms, Step
-from discreet.rows.counts import edges, norm_candidates
+from discreet.rows.moments import edges, norm_candidates
 
 __all__ = [
     "Account",
@@ -37,10 +45,14 @@ __all__ = [
     "SelectionMechanism",
     "StabilityHistogram",
     "Step",
+    "Subgroups",
     "SystemBits",
+    "Terms",
     "bits_of_fits",
     "cached_calibration",
     "core",
+    "count_confusion",
+    "count_errors",
     "edges",
     "exact",
     "from_grid",
@@ -53,8 +65,8 @@ __all__ = [
 ]
 
 CALIBRATION = (
-    "discreet.exact.perturbed:noise_ratio",
-    "discreet.exact.perturbed:Headroom.true_epsilon",
+    "discreet.exact.calibration:noise_ratio",
+    "discreet.exact.calibration:Headroom.true_epsilon",
     "discreet.exact.perturbed:ObjectivePerturbation.gaussian",
     "discreet.solvers:ObjPert._calibrate",
     "discreet.solvers:AMP._calibrate",

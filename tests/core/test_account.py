@@ -7,9 +7,10 @@ from fractions import Fraction
 import pytest
 
 from discreet.accounting.budget import PrivacyLoss
-from discreet.accounting.composition import divide
+from discreet.accounting.planning import divide
 from discreet.accounting.profiles import Profile
 from discreet.core import Account, Budget, Gaussian, Relation
+from discreet.core.account import AccountPart
 from discreet.errors import BudgetExceeded, PrivacyError
 
 BUDGET = Budget(1.0, 1e-6, "replace_one")
@@ -142,6 +143,13 @@ def test_parts_of_a_preparation_have_their_shares_and_no_more():
     assert [each.total / RHO for each in opened] == [Fraction(0.1), Fraction(0.2)]
     models = account.open("zcdp").total
     assert sum(each.total for each in opened) + models <= RHO
+
+
+def test_nothing_of_a_part_is_spent_before_it_is_opened():
+    part = AccountPart(Account(BUDGET), Fraction(1))
+    assert part.spent_share == 0.0
+    part.open("zcdp")
+    assert part.spent_share == 0.0
 
 
 def test_a_part_of_a_preparation_is_opened_once_and_before_the_models():

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from discreet.accounting.composition import affordable_selection
 from discreet.accounting.conversions import rho_from_pure
+from discreet.accounting.planning import affordable_selection
 from discreet.accounting.recompute import mechanism_event
 from discreet.core import (
     Account,
@@ -19,11 +19,11 @@ from discreet.core import (
     PermuteAndFlip,
     SelectionMechanism,
 )
-from discreet.core import selections as module
+from discreet.core import mechanisms as module
 from discreet.core.bits import SeededBits
+from discreet.core.mechanisms import LaplaceNoisyMax
 from discreet.core.noise import Noise
 from discreet.core.questions import CandidateLosses, CornerGradient, LineLosses
-from discreet.core.selections import LaplaceNoisyMax
 from discreet.errors import BudgetExceeded, NotSupported, PrivacyError
 from discreet.objectives import Hinge, Logistic
 from discreet.rows import as_rows
@@ -169,6 +169,18 @@ def test_sensitivity_of_a_step_by_hand(relation):
         Recorder(0.01, monotone=False),
     )
     assert SEEN[-1][1] == pytest.approx(3.0 + 4 * 0.25, rel=1e-6)
+
+
+def test_a_line_may_have_one_step_but_not_none():
+    _, curator = spied(Budget(1.0, 1e-6, "add_remove"))
+    for count in (1, 0):
+        steps = np.zeros(count)
+        line = LineLosses(Logistic(), *np.zeros((2, 3)), steps, clip=3.0, public_losses=steps)
+        if count:
+            curator.ask(line, Recorder(0.01, monotone=False))
+        else:
+            with pytest.raises(ValueError, match="at least one"):
+                curator.ask(line, Recorder(0.01, monotone=False))
 
 
 def test_noisy_max_pays_for_its_grid():

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.accounting.budget import PrivacyLoss
-from discreet.core.filters import PrivacyFilter
+from discreet.core.account import PrivacyFilter
 from discreet.errors import BudgetExceeded, PrivacyError
 
 MEASURES = ["pure", "zcdp", "gdp"]

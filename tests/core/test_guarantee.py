@@ -159,11 +159,11 @@ def test_test_mode_is_read_back_as_test_mode(guarantee, secure):
 def test_every_mechanism_in_the_package_can_be_read_back():
     from discreet.accounting import objective_perturbation, subsampling
     from discreet.core import guarantee as module
-    from discreet.core import mechanisms, selections
+    from discreet.core import mechanisms
 
     found = {
         thing.name
-        for part in (mechanisms, selections, objective_perturbation, subsampling)
+        for part in (mechanisms, objective_perturbation, subsampling)
         for thing in vars(part).values()
         if isinstance(thing, type) and isinstance(getattr(thing, "name", None), str)
     }

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from discreet.accounting.composition import divide
+from discreet.accounting.planning import divide
 from discreet.core import (
     Account,
     Budget,
@@ -24,21 +24,20 @@ from discreet.core.questions import (
     ExponentCounts,
     MedianNorm,
     OuterSum,
+    Public,
     RowSum,
     SquareSum,
 )
-from discreet.core.ranges import (
-    select_median_norm,
-)
 from discreet.errors import BudgetExceeded, PrivacyError
 from discreet.rows import as_rows
-from discreet.rows.counts import Counts, cell_counts, edges, norm_candidates
+from discreet.rows.moments import Counts, cell_counts, edges, norm_candidates
 
 from . import spies
 from .spies import SpyRows
 
 SMALL = Gaussian(100.0)
 CHOICE = ExponentialMechanism(0.01, monotone=False)
+PUBLIC = Public(Relation.REPLACE_ONE, 9, 2, 2, None)
 
 
 ANSWERS = {
@@ -98,7 +97,7 @@ def test_nothing_is_read_that_is_not_affordable_or_makes_no_sense():
     with pytest.raises(TypeError):
         curator.ask(MedianNorm(), SMALL)
     for largest in (0.0, math.nan, -1.0):
-        with pytest.raises(ValueError, match="clip must be"):
+        with pytest.raises(ValueError, match="largest must be"):
             curator.ask(MedianNorm(largest=largest), CHOICE)
     for coverage in (0.0, 1.0, math.nan):
         with pytest.raises(ValueError, match="coverage"):
@@ -188,7 +187,7 @@ def norm_counts(values, largest=None):
     return Counts(cell_counts(values, norm_candidates(largest)), 1)
 
 
-def scores_of(counts, candidates):
+def scores_of(counts):
     """Return the scores that the mechanism is given."""
     seen = []
 
@@ -198,18 +197,19 @@ def scores_of(counts, candidates):
             return 0
 
     mechanism, noise = Seen(1.0, monotone=False), Noise(SeededBits(0))
-    select_median_norm(counts, candidates, 9, mechanism, noise, sensitivity=1.0)
+    MedianNorm().release(counts, mechanism, PUBLIC, noise)
     return seen[0]
 
 
 def median_scores(values):
-    return scores_of(norm_counts(values), norm_candidates())
+    return scores_of(norm_counts(values))
 
 
 def select_median(values, largest, mechanism, noise, relation):
-    settings = (norm_candidates(largest), values.size, mechanism, noise)
-    sensitivity = MedianNorm(largest).sensitivity(relation)
-    return select_median_norm(norm_counts(values, largest), *settings, sensitivity=sensitivity)
+    public = PUBLIC._replace(relation=relation, n_rows=values.size)
+    question = MedianNorm(largest)
+    question.check(public, mechanism)
+    return question.release(norm_counts(values, largest), mechanism, public, noise)
 
 
 def chances(values, sensitivity, epsilon=1.0):
@@ -266,7 +266,7 @@ def test_scores_of_a_median_count_values_above_candidates():
     pairs = itertools.pairwise(above)
     expected = [-max(here - half, half - before, 0.0) for before, here in pairs]
     counts = Counts(cell_counts(values, candidates), 1)
-    assert np.array_equal(scores_of(counts, candidates), expected)
+    assert np.array_equal(scores_of(counts), expected)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from discreet.core import quantiles
+from discreet.core import bits as quantiles
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise, _VectorReach, from_grid, grid_exponent, on_grid
 

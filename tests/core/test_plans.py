@@ -10,8 +10,8 @@ import pytest
 from discreet import Ledger
 from discreet.accounting.budget import PrivacyLoss
 from discreet.core import Account, Budget, Curator, Gaussian, Relation
+from discreet.core.account import PrivacyFilter
 from discreet.core.bits import SeededBits
-from discreet.core.filters import PrivacyFilter
 from discreet.core.noise import Noise
 from discreet.errors import BudgetExceeded, PrivacyError
 from discreet.objectives import Logistic

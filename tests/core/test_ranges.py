@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.core import ExponentialMechanism, ranges
+from discreet.core import ExponentialMechanism, Relation, ranges
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
+from discreet.core.questions import MedianNorm, Public
 from discreet.core.ranges import (
     select_bounds_from_counts,
     tail_share,
 )
 from discreet.errors import PrivacyError
-from discreet.rows import counts as row_counts
-from discreet.rows.counts import Counts, edges, norm_candidates
+from discreet.rows import moments as row_counts
+from discreet.rows.moments import Counts, edges, norm_candidates
 
 SMALL = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
 
@@ -283,8 +284,8 @@ def test_weights_are_scored_in_units_of_rows():
     candidates = norm_candidates()
     norms = cell_counts(values, candidates)
     for counts in (Counts(norms, 1), Counts(norms * unit, unit)):
-        settings = (candidates, 300, mechanism, noise(0))
-        ranges.select_median_norm(counts, *settings, sensitivity=1.0)
+        public = Public(Relation.REPLACE_ONE, 300, 1, 1, None)
+        MedianNorm().release(counts, mechanism, public, noise(0))
     for first, second in ((0, 2), (1, 3), (4, 5)):  # low, high and the median
         (scores, exact), (others, rounded) = mechanism.seen[first], mechanism.seen[second]
         assert np.array_equal(scores, others)

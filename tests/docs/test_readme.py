@@ -36,6 +36,7 @@ EXECUTED = [
     "docs/solvers.md",
     "docs/guarantee.md",
     "docs/families.md",
+    "docs/evaluate.md",
     "docs/fit.md",
     "docs/quickstart.md",
 ]

@@ -1,6 +1,7 @@
 """Blocks of records that Spark hands to a worker; no Spark is needed to make one."""
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -46,3 +47,9 @@ def test_a_block_is_what_schema_open_makes_of_the_same_records(records):
     np.testing.assert_array_equal(block.units.codes, whole.groups)
     codes = made(records, labels=False).content.y
     np.testing.assert_array_equal(np.array(SCHEMA.target.labels)[codes], whole.y)
+
+
+def test_columns_that_a_frame_lacks_are_named_before_anything_is_read():
+    frame = SimpleNamespace(columns=["age", "person"])
+    with pytest.raises(ValueError, match="no column 'paid'"):
+        engine_module.open(frame, SCHEMA)

@@ -35,8 +35,7 @@ from discreet.preparation import Balance, Bounds, Centre, Radius, Scale, Spread,
 from discreet.rows import Units
 from discreet.solvers import GD, names, resolve
 from discreet.tables import Numeric, Schema
-from discreet.tuning import tune
-from discreet.tuning.search import RunBudget
+from discreet.tuning import search, tune
 
 pytestmark = pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyLeakWarning")
 
@@ -511,13 +510,13 @@ def test_scores_count_people_with_opposite_rows_in_parts():
 
 def test_tuning_counts_people(monkeypatch):
     sizes = []
-    of = RunBudget.of.__func__
+    planned = search.planned
 
-    def noted(cls, budget, law, size):
+    def noted(budget, law, size):
         sizes.append(size)
-        return of(cls, budget, law, size)
+        return planned(budget, law, size)
 
-    monkeypatch.setattr(RunBudget, "of", classmethod(noted))
+    monkeypatch.setattr(search, "planned", noted)
     scored = []
     release = CorrectCount.release
 

@@ -7,13 +7,13 @@ import pytest
 
 from discreet.core import Account, Budget, Curator, Laplace, PermuteAndFlip, Relation
 from discreet.core.bits import SeededBits
+from discreet.core.mechanisms import SelectionMechanism
 from discreet.core.noise import Noise
 from discreet.core.questions import Public
-from discreet.core.selections import SelectionMechanism
 from discreet.errors import BudgetExceeded, PrivacyError
 from discreet.exact.cell_questions import CellBounds, KindVote, TextCounts
 from discreet.exact.histogram import LimitedHistogram, StabilityHistogram
-from discreet.rows.counts import edges
+from discreet.rows.moments import edges
 
 RELATIONS = [Relation.ADD_REMOVE, Relation.REPLACE_ONE]
 

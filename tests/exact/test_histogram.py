@@ -10,9 +10,8 @@ from scipy import stats
 
 from discreet.accounting.recompute import mechanism_event
 from discreet.core import Budget, Laplace, Relation
-from discreet.core.account import Account
+from discreet.core.account import Account, PrivacyFilter
 from discreet.core.bits import SeededBits
-from discreet.core.filters import PrivacyFilter
 from discreet.core.noise import Noise
 from discreet.core.questions import Public
 from discreet.errors import BudgetExceeded, NotSupported, PrivacyError

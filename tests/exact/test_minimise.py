@@ -12,7 +12,7 @@ from discreet.exact.certificate import PerturbedObjective, certify
 from discreet.exact.minimise import SCIPY_METHODS, check_optimizer
 from discreet.objectives import Huber, HuberHinge, Logistic, Softmax
 from discreet.rows import as_rows
-from discreet.rows.curvature import allowance
+from discreet.rows.certified import allowance
 
 
 def objective_of(loss, convert=np.asarray, n=3000, d=6, ridge=0.5, seed=0):

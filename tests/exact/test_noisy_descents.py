@@ -11,8 +11,8 @@ from scipy import stats
 import discreet.exact.noisy_descents as descents
 from discreet.accounting.subsampling import SampledGaussian
 from discreet.core import Account, Budget, Curator, Gaussian, L2Norm, Laplace
+from discreet.core.account import PrivacyFilter
 from discreet.core.bits import SeededBits
-from discreet.core.filters import PrivacyFilter
 from discreet.core.noise import Noise
 from discreet.errors import BudgetExceeded, PrivacyError
 from discreet.exact.noisy_descents import Descent

@@ -11,13 +11,13 @@ from discreet.core import Account, Budget, Curator, Gaussian, L2Norm, Relation
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
 from discreet.errors import PrivacyError
-from discreet.exact import Perturbation, PerturbedMinimum
+from discreet.exact import Headroom, Perturbation, PerturbedMinimum
 from discreet.exact import perturbed as module
 from discreet.exact.certificate import PerturbedObjective, Point, certifiable_norm, certify
-from discreet.exact.perturbed import Constants, Headroom
+from discreet.exact.perturbed import Constants
 from discreet.objectives import L2, Huber, HuberHinge, Logistic, Problem, Softmax
 from discreet.rows import as_rows
-from discreet.rows.curvature import allowance
+from discreet.rows.certified import allowance
 from discreet.solvers import AMP, ObjPert
 
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE_ONE

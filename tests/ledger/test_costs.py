@@ -13,8 +13,9 @@ from scipy.stats import norm
 from discreet.accounting import conversions
 from discreet.core import Budget, Relation
 from discreet.errors import PrivacyError
+from discreet.ledger.balance import largest
 from discreet.ledger.costs import CostTotals, PrivacyCost, _composed
-from discreet.ledger.limits import DatasetSettings, Limits, largest
+from discreet.ledger.limits import DatasetSettings, Limits
 
 LIMIT = Budget(3.0, 1e-6, "add_remove")
 FIT = Budget(0.5, 1e-6, "add_remove")

@@ -459,7 +459,7 @@ def test_a_full_disk_is_called_full(path, visits, monkeypatch, code, free, words
             pass
 
     usage = shutil.disk_usage(path.parent)._replace(free=free)
-    monkeypatch.setattr(sqlite.shutil, "disk_usage", lambda _: usage)
+    monkeypatch.setattr("discreet.ledger.files.shutil.disk_usage", lambda _: usage)
     monkeypatch.setattr(sqlite, "_connect", lambda *_: Connection())
     with pytest.raises(LedgerError, match=f"{words}.*Nothing was charged"):
         charge(visits)

@@ -12,7 +12,7 @@ from dp_accounting import ComposedDpEvent, GaussianDpEvent, LaplaceDpEvent, Self
 from dp_accounting.dp_event import PoissonSampledDpEvent, ZCDpEvent
 
 from discreet import Ledger, LogisticRegression, load, save
-from discreet.accounting.composition import divide
+from discreet.accounting.planning import divide
 from discreet.core import Account, Budget
 from discreet.errors import BudgetExceeded, LedgerError, PrivacyError
 from discreet.ledger.costs import PrivacyCost

@@ -10,8 +10,8 @@ import pytest
 from joblib import Parallel, delayed
 
 from discreet import Ledger
-from discreet.accounting.composition import divide
 from discreet.accounting.conversions import epsilon_from_rho
+from discreet.accounting.planning import divide
 from discreet.accounting.subsampling import SampledGaussian
 from discreet.core import Account, Budget, Relation
 from discreet.errors import BudgetExceeded, PrivacyError

@@ -143,14 +143,14 @@ def test_the_file_has_one_name_from_its_first_moment(path, monkeypatch):
 
 
 def test_of_two_creators_the_first_wins(path, monkeypatch):
-    real = sqlite._make_private
+    real = sqlite.make_private
 
     def late(part):
-        monkeypatch.setattr(sqlite, "_make_private", real)
+        monkeypatch.setattr(sqlite, "make_private", real)
         Ledger(path).create("first", LIMIT)
         real(part)
 
-    monkeypatch.setattr(sqlite, "_make_private", late)
+    monkeypatch.setattr(sqlite, "make_private", late)
     Ledger(path).create("second", LIMIT)
     assert [each.name for each in Ledger(path).list()] == ["first", "second"]
     assert list(path.parent.glob(".*")) == []

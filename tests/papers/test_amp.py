@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from discreet.accounting.composition import divide
 from discreet.accounting.conversions import epsilon_from_mu, mu_from_epsilon
 from discreet.accounting.objective_perturbation import profile
+from discreet.accounting.planning import divide
 from discreet.accounting.profiles import Profile
 from discreet.core import Account, Budget, Curator
 from discreet.core.bits import SeededBits

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from discreet.accounting.composition import divide
 from discreet.accounting.conversions import mu_from_epsilon
+from discreet.accounting.planning import divide
 from discreet.accounting.profiles import Profile
 from discreet.core import Account, Budget, Curator, Gaussian
 from discreet.core.bits import SeededBits

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_for
+from discreet.accounting.calibration import noise_multiplier_for
+from discreet.accounting.subsampling import SampledGaussian
 from discreet.core import Account, Budget, Curator, Relation
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise

@@ -10,8 +10,8 @@ from scipy.interpolate import BSpline
 from threadpoolctl import threadpool_limits
 
 from discreet.preparation import FeatureMap, Fourier, Splines, features
-from discreet.preparation.features import from_plain, to_plain
-from discreet.preparation.steps import FittedBounds
+from discreet.preparation.bounds import FittedBounds
+from discreet.preparation.feature_records import from_plain, to_plain
 from discreet.rows.bounds import (
     FOURIER_COLUMNS,
     FOURIER_GRID,

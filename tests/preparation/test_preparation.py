@@ -21,7 +21,8 @@ from discreet import (
     NotSupported,
     solvers,
 )
-from discreet.accounting.composition import delta_with_gaussian, divide
+from discreet.accounting.composition import delta_with_gaussian
+from discreet.accounting.planning import divide
 from discreet.core import Budget, Gaussian, L2Norm
 from discreet.core.bits import SeededBits
 from discreet.core.questions import (

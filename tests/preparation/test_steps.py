@@ -22,7 +22,7 @@ from discreet.preparation import (
     to_dict,
 )
 from discreet.preparation.pipeline import model_norm
-from discreet.preparation.whitening import column_weights, plausible, shrunk, whitening
+from discreet.preparation.steps import column_weights, plausible, shrunk, whitening
 from discreet.solvers.gd import GD
 
 from .prepared import FULL, RAW, TWICE, N, Y, applied, model

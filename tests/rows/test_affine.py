@@ -12,8 +12,7 @@ from discreet.errors import NotSupported
 from discreet.objectives import HuberHinge, Logistic, Softmax, Squared
 from discreet.rows import AffineMap, as_rows
 from discreet.rows.bounds import UNIT_ROUNDOFF, gamma
-from discreet.rows.counts import column_counts
-from discreet.rows.moments import outer_sum, row_sum, square_sum
+from discreet.rows.moments import column_counts, outer_sum, row_sum, square_sum
 from discreet.rows.sums import candidate_losses, corner_gradient, gradient_sum, line_losses
 from discreet.rows.table import KERNELS
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from discreet.errors import NotSupported, PrivacyError
 from discreet.objectives import Hinge, Huber, HuberHinge, Logistic, Loss, Sigmoid, Softmax, Squared
 from discreet.rows import as_rows
-from discreet.rows.curvature import accurate_margins, allowance
+from discreet.rows.certified import accurate_margins, allowance
 from discreet.rows.sums import gradient_sum, line_losses
 
 SMOOTH = [Logistic(), HuberHinge(), Huber(0.7), Sigmoid(), Squared(), Softmax(3)]

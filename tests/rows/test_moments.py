@@ -9,8 +9,7 @@ import scipy.sparse as sp
 
 from discreet.rows import AffineMap, as_rows
 from discreet.rows.bounds import gradient_error
-from discreet.rows.counts import cell_counts, column_counts
-from discreet.rows.moments import outer_sum, row_sum, square_sum
+from discreet.rows.moments import cell_counts, column_counts, outer_sum, row_sum, square_sum
 
 from .questions import triangle
 

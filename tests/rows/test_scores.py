@@ -8,7 +8,7 @@ from scipy.linalg import hilbert
 from discreet.errors import NotSupported
 from discreet.objectives import Hinge, Huber, Logistic, Softmax, Squared
 from discreet.rows import AffineMap, Units, as_rows, scores
-from discreet.rows.counts import norm_candidates, slope_counts
+from discreet.rows.moments import norm_candidates, slope_counts
 from discreet.rows.scores import curvature_sum, score_square_sum, score_sum
 
 from .questions import triangle

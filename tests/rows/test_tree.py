@@ -79,3 +79,18 @@ def test_the_bits_are_the_same_for_any_number_of_threads(monkeypatch, name, conv
             answers.append(numbers(EVERYTHING[name](rows)))
         for other in answers[1:]:
             assert np.array_equal(answers[0], other)
+
+
+def test_halves_become_nodes_of_the_next_level():
+    nodes = [(1, 0, np.ones(1)), (0, 2, np.ones(1)), (0, 3, np.ones(1)), (0, 4, np.ones(1))]
+    found = [(level, place, values.item()) for level, place, values in tables.joined(nodes)]
+    assert found == [(2, 0, 3.0), (0, 4, 1.0)]
+
+
+@pytest.mark.parametrize("times", [1.0, 2.0])
+def test_a_factor_whose_products_may_underflow_counts_as_zero(times):
+    rows = (np.full((1, 2), 4.0),)
+    out = np.zeros(3)
+    factor = np.full(1, times * bounds.SMALLEST_FACTOR)
+    tables.KERNELS.scaled_row_sum(rows, np.empty(0), factor, out)
+    assert (out[:2] == (0.0 if times == 1.0 else 4.0 * factor)).all()

@@ -227,6 +227,11 @@ def test_samples_take_all_rows_of_a_unit_or_none():
     assert 0.12 < share < 0.5  # Binomial(200, 0.3): outside with probability below 1e-7
 
 
+def test_a_row_that_shares_no_unit_is_taken_by_its_own_number():
+    plain = as_rows(np.arange(24.0).reshape(6, 4), np.arange(6.0))
+    assert plain.take_units(np.array([1, 4])).targets.tolist() == [1.0, 4.0]
+
+
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_sampled_gradients_sample_units(relation, monkeypatch):
     rows = grouped(600, 200)

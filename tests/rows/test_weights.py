@@ -16,7 +16,7 @@ from discreet.errors import NotSupported, PrivacyError
 from discreet.exact.noisy_descents import Descent
 from discreet.objectives import Logistic
 from discreet.rows import Rows, as_rows, bounds
-from discreet.rows.counts import column_counts
+from discreet.rows.moments import column_counts
 from discreet.rows.sums import gradient_sum, line_losses
 
 from .questions import EVERYTHING, GENERAL, MAPS, along, numbers, table, weights_of

@@ -10,12 +10,12 @@ import pytest
 from discreet import Bounds
 from discreet.core import Laplace
 from discreet.core.bits import SeededBits
+from discreet.core.mechanisms import PermuteAndFlip
 from discreet.core.noise import Noise
 from discreet.core.ranges import select_bounds_from_counts
-from discreet.core.selections import PermuteAndFlip
 from discreet.errors import PrivacyLeakWarning, TableError
 from discreet.rows import cell_counts
-from discreet.rows.counts import edges
+from discreet.rows.moments import edges
 from discreet.tables import (
     About,
     Categorical,
@@ -154,7 +154,7 @@ def test_a_column_of_missing_cells_gets_no_bounds(tmp_path):
 
 
 def test_names_are_not_voted_on(visits, monkeypatch):
-    from discreet.core.filters import PrivacyFilter
+    from discreet.core.account import PrivacyFilter
 
     charged = []
     charge = PrivacyFilter.charge_all

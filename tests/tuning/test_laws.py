@@ -12,17 +12,10 @@ from discreet.core import Budget, Relation
 from discreet.core.bits import SeededBits
 from discreet.errors import PrivacyError
 from discreet.tuning import laws
-from discreet.tuning.laws import (
-    LAWS,
-    BestOfMany,
-    NegativeBinomial,
-    Poisson,
-    _draw,
-    largest_rho,
-    law_of,
-    recomputed_epsilon,
-)
-from discreet.tuning.search import RunBudget
+from discreet.tuning.candidates import LAWS, fit_budget, largest_rho, law_of, planned
+from discreet.tuning.laws import BestOfMany, NegativeBinomial, Poisson, _draw
+from discreet.tuning.recompute import recomputed_epsilon
+from discreet.tuning.runs import RunBudget
 
 DELTA = 1e-6
 ALPHA = 1e-6  # false-alarm probability of each statistical test below
@@ -266,8 +259,8 @@ def test_the_calibration_spends_the_budget_and_no_more(name, epsilon, mean):
 @pytest.mark.parametrize("measures", [("zcdp",), ("gdp",), ("pure", "zcdp", "gdp")])
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 5.0])
 def test_the_budget_of_a_fit_comes_back_as_the_planned_rho(measures, epsilon):
-    run = RunBudget.of(Budget(epsilon, DELTA, "replace_one"), law_of("poisson", 5.0), 10_000)
-    given = run.fit_budget(measures)
+    run = planned(Budget(epsilon, DELTA, "replace_one"), law_of("poisson", 5.0), 10_000)
+    given = fit_budget(run, measures)
     rho = (
         given.to_zcdp().rho if measures == ("zcdp",) else conversions.rho_from_mu(given.to_gdp().mu)
     )
@@ -278,7 +271,7 @@ def test_the_budget_of_a_fit_comes_back_as_the_planned_rho(measures, epsilon):
 
 def test_runs_that_cost_more_than_the_budget_are_refused():
     budget, law = Budget(1.0, DELTA, "add_remove"), law_of("poisson", 5.0)
-    run = RunBudget.of(budget, law, 1000)
+    run = planned(budget, law, 1000)
     with pytest.raises(PrivacyError, match="the budget is 1"):
         RunBudget(budget, law, run.rho * 1.01, run.rho_fit, run.score)
     with pytest.raises(PrivacyError, match="must share"):
@@ -289,7 +282,7 @@ def test_runs_that_cost_more_than_the_budget_are_refused():
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-2])
 @pytest.mark.parametrize("rows", [10, 10_000, 10**8])
 def test_the_filter_of_a_score_holds_the_score_and_no_more(epsilon, delta, rows):
-    run = RunBudget.of(Budget(epsilon, delta, "add_remove"), law_of("poisson", 5.0), rows)
+    run = planned(Budget(epsilon, delta, "add_remove"), law_of("poisson", 5.0), rows)
     total = float(run.score_budget.total("zcdp", "published"))
     assert run.score.loss.rho <= total <= run.rho - run.rho_fit
     assert total == pytest.approx(run.rho - run.rho_fit, rel=1e-8)

@@ -25,9 +25,10 @@ from discreet.estimators.scoring import classified_rows
 from discreet.preparation import FeatureMap
 from discreet.rows.sums import Sum
 from discreet.solvers import GD, describe, names, resolve
-from discreet.tuning import GRIDS, check_tunable, search, solver_grid, tune
-from discreet.tuning.laws import Poisson, law_of
-from discreet.tuning.search import RunBudget
+from discreet.tuning import GRIDS, candidates, check_tunable, search, solver_grid, tune
+from discreet.tuning.candidates import law_of, planned
+from discreet.tuning.laws import Poisson
+from discreet.tuning.runs import RunBudget
 
 DELTA = 1e-6
 ALPHA = 1e-6  # false-alarm probability of each statistical test below
@@ -136,7 +137,7 @@ def test_a_preparation_is_part_of_the_cost_of_a_run(changes, table):
     assert tuned.model.preparation_
     assert (tuned.guarantee.epsilon, tuned.guarantee.delta) == (2.0, DELTA)
     assert any("the budget was divided" in text for text in tuned.guarantee.conditions)
-    run = RunBudget.of(Budget(2.0, DELTA, "add_remove"), law_of("poisson", 2.0), len(table[0]))
+    run = planned(Budget(2.0, DELTA, "add_remove"), law_of("poisson", 2.0), len(table[0]))
     model = search._candidate(logistic(**changes), grid[0], run)
     spent = model.fit(*table).guarantee_
     rho = spent.rho if spent.measure == "zcdp" else spent.mu**2 / 2
@@ -220,12 +221,12 @@ def test_the_scale_of_the_score_by_hand():
     Elsewhere the share of ρ is 2 % or 25 %, and σ = 1/√(2·share·ρ).
     """
     budget, law = Budget(2.0, DELTA, "add_remove"), law_of("poisson", 4.0)
-    within = RunBudget.of(budget, law, 5000)
+    within = planned(budget, law, 5000)
     assert 0.02 * within.rho < 0.5 / 10.0**2 < 0.25 * within.rho
     assert within.score.noise_multiplier == pytest.approx(10.0, rel=1e-8)
     assert within.rho_fit == pytest.approx(within.rho - 0.5 / 10.0**2, rel=1e-8)
     for rows, share in ((100, 0.25), (10**6, 0.02)):
-        run = RunBudget.of(budget, law, rows)
+        run = planned(budget, law, rows)
         sigma = 1 / math.sqrt(2 * share * run.rho)
         assert run.score.noise_multiplier == pytest.approx(sigma, rel=1e-8)
         assert run.rho_fit == pytest.approx((1 - share) * run.rho, rel=1e-8)
@@ -250,7 +251,7 @@ def test_every_run_is_scored_by_the_planned_mechanism(table, monkeypatch):
     scored = exact_scores(monkeypatch)
     with pytest.warns(PrivacyLeakWarning):
         tuned = tune(logistic(), *table, grid=STEPS, random_state=7)
-    run = RunBudget.of(Budget(2.0, DELTA, "add_remove"), law_of("poisson", 2.0), len(table[1]))
+    run = planned(Budget(2.0, DELTA, "add_remove"), law_of("poisson", 2.0), len(table[1]))
     assert len(scored) == tuned.runs
     assert {mechanism for mechanism, _ in scored} == {run.score}
     counts = [count for _, count in scored]
@@ -499,7 +500,7 @@ def test_an_attack_on_the_worst_case_does_not_refute_the_promise():
 
 def test_the_attack_refutes_exact_scores_and_the_price_of_one_run(monkeypatch):
     """Scores without noise, and runs that may each spend all of ε."""
-    monkeypatch.setattr(search, "largest_rho", lambda law, budget: budget.to_zcdp().rho)
+    monkeypatch.setattr(candidates, "largest_rho", lambda law, budget: budget.to_zcdp().rho)
     exact_scores(monkeypatch)
     monkeypatch.setattr(RunBudget, "__post_init__", lambda self: None)
     assert certified(150)[0] > ASKED["epsilon"]

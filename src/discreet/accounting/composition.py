@@ -1,10 +1,11 @@
 """Composition of two parts of a fit: a preparation of the rows, and the models that follow.
 
 The preparation runs first, in zCDP, Gaussian DP or pure privacy; the models run on what it made of
-the rows, in a measure of their solver's choice. `divide` fixes what each may spend before anything
-is read, so that both together keep the budget. In one measure that is a sum. Models that have
-a bound on δ at every ε are composed with the Gaussians before them by that bound. Where nothing is
-known of the models but an (ε', δ'), their worst case is composed with a Gaussian, exactly.
+the rows, in a measure of their solver's choice. A `Division` fixes what each may spend before
+anything is read; it is verified, whoever made it (`discreet.accounting.planning.divide`), so that
+both together keep the budget. In one measure that is a sum. Models that have a bound on δ at every
+ε are composed with the Gaussians before them by that bound. Where nothing is known of the models
+but an (ε', δ'), their worst case is composed with a Gaussian, exactly.
 
 Proof: docs/proofs/preparation.md.
 """
@@ -12,10 +13,8 @@ Proof: docs/proofs/preparation.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 
 from discreet.accounting import conversions
 from discreet.accounting.budget import Budget, Measure, Relation
@@ -23,9 +22,6 @@ from discreet.accounting.profiles import Profile, root_up
 from discreet.errors import BudgetExceeded, PrivacyError
 
 _UP = 1.0 + 2.0**-46  # factor that covers a few dozen roundings of a sum of positive terms
-
-DELTA_SHARES = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
-"""Shares of δ that are tried for models with a δ of their own; the best is taken."""
 
 
 def delta_with_gaussian(mu: float, epsilon_part: float, delta_part: float, epsilon: float) -> float:
@@ -105,14 +101,33 @@ class Division:
         sound = sound and all(share > 0 for _, share in self.parts) and 0 < self.share < 1
         sound = sound and sum(share for _, share in self.parts) == self.share
         sound = sound and sum(map(self.total_of, range(len(self.parts)))) == self.total
-        sound = sound and all(_keeps(self, name, models.total(name)) for name in self.measures)
+        sound = sound and all(self.keeps(name, models.total(name)) for name in self.measures)
         if isinstance(models, Remainder):
             sound = sound and (models.whole, models.before) == (self.whole, self.total)
         if not sound:
             raise PrivacyError(
                 "This division of a budget is not sound: a preparation and models that follow it "
-                "could exceed the budget. Make it with discreet.accounting.composition.divide."
+                "could exceed the budget. Make it with discreet.accounting.planning.divide."
             )
+
+    def keeps(self, measure: Measure, total: Fraction) -> bool:
+        """Check that the preparation and models with this total keep the whole budget."""
+        whole = self.whole
+        if whole.pure:
+            return measure == "pure" and self.total + total <= Fraction(whole.epsilon)
+        if measure == "zcdp":
+            return self.preparation_rho + total <= Fraction(whole.to_zcdp().rho)
+        # A preparation that composes in zCDP is not known to be Gaussian DP.
+        if self.measure != "gdp":
+            return False
+        if measure in ("gdp", "profile"):
+            return self.total + total <= Fraction(whole.to_gdp().mu) ** 2
+        if total > Fraction(whole.epsilon):
+            return False
+        mu = root_up(self.total)
+        epsilon = conversions.round_up(total)
+        delta = self.models.delta if measure == "approximate" else 0.0
+        return delta_with_gaussian(mu, epsilon, delta, whole.epsilon) <= whole.delta
 
     def check(self, measure: Measure, models: Fraction | Profile) -> None:
         """Refuse models that would break the promise, by their measure and total or profile."""
@@ -123,7 +138,7 @@ class Division:
                 f"opened in {measure!r}. Declare it in the solver's `composes`."
             )
         if isinstance(models, Fraction):
-            if not _keeps(self, measure, models):
+            if not self.keeps(measure, models):
                 raise PrivacyError(
                     "The preparation and the models together would exceed the budget."
                 )
@@ -170,140 +185,3 @@ class Division:
             total = self.models.total(measure)
             costs.append({"zcdp": total, "gdp": total / 2}.get(measure, total * total / 2))
         return "zcdp", self.preparation_rho + max(costs), Fraction(0)
-
-
-def divide(
-    budget: Budget, parts: Sequence[tuple[str, float | Fraction]], measures: Sequence[Measure]
-) -> Division:
-    """Divide a budget between the ``parts`` of a preparation, pairs (name, share), and models.
-
-    The shares add up to a number between 0 and 1: a share of ρ if models compose in zCDP alone, of
-    μ² if they compose in Gaussian DP alone or by a profile, and else of ε (a preparation that is
-    μ-GDP with the μ that (share·ε, δ) allows, and models that keep a little less than
-    (1 − share)·ε). ``measures`` are those the models may compose in; for δ = 0 that is pure
-    privacy, whatever is listed. ``"profile"`` stands alone, and gives the models a `Remainder`.
-
-    Privacy
-    -------
-    Whatever the models then open in one of ``measures``, both parts together are (ε, δ)-DP under
-    the budget's relation; with ``"profile"``, whatever plan passes `Division.check`, if which plan
-    it is does not depend on what the preparation released. Proof: docs/proofs/preparation.md.
-    """
-    named = tuple((name, Fraction(share)) for name, share in parts)
-    share = sum((share for _, share in named), Fraction(0))
-    if not 0 < share < 1:
-        raise ValueError(
-            f"the shares of a preparation must add up to more than 0 and less than 1; got "
-            f"{float(share):g}. Leave most of the budget to the model, for example 0.8 of it."
-        )
-    if any(not share > 0 for _, share in named):
-        raise ValueError("each share of a preparation must be greater than 0.")
-    if not measures:
-        raise PrivacyError("A budget cannot be divided for models that compose in no measure.")
-    if budget.pure:
-        total = share * Fraction(budget.epsilon)
-        rest = float(Fraction(budget.epsilon) - total)
-        while Fraction(rest) + total > Fraction(budget.epsilon):
-            rest = math.nextafter(rest, 0.0)
-        models = replace(budget, epsilon=rest)
-        return Division(budget, named, share, ("pure",), "pure", total, models)
-    return replace(_divide(budget, share, tuple(dict.fromkeys(measures))), parts=named)
-
-
-@lru_cache(maxsize=256)
-def _divide(budget: Budget, share: Fraction, measures: tuple[Measure, ...]) -> Division:
-    if "profile" in measures and len(measures) > 1:
-        raise PrivacyError("Models that compose by a profile cannot compose otherwise as well.")
-    measure: Measure = "zcdp" if measures == ("zcdp",) else "gdp"
-    if measures == ("zcdp",):
-        total = share * Fraction(budget.to_zcdp().rho)
-    elif measures in (("gdp",), ("profile",)):
-        total = share * Fraction(budget.to_gdp().mu) ** 2
-    else:
-        epsilon = float(share) * budget.epsilon
-        total = Fraction(conversions.mu_from_epsilon(epsilon, budget.delta)) ** 2
-    parts = (("preparation", share),)
-    deltas = [budget.delta]
-    if "approximate" in measures:
-        deltas = [part * budget.delta for part in DELTA_SHARES]
-    best: Division | None = None
-    most = 0.0
-    for delta in deltas:
-        models = replace(budget, delta=delta)
-        trial = Division(budget, parts, share, measures, measure, total, models)
-        epsilon = _largest_epsilon(trial)
-        if epsilon > 0:
-            models = replace(trial.models, epsilon=epsilon)
-            reach = models.to_gdp().mu  # what makes an ε at one δ comparable with one at another
-            if reach > most:
-                best = replace(trial, models=models)
-                most = reach
-    if best is None:
-        raise PrivacyError(
-            f"After a preparation with {float(share):g} of the budget nothing is left for the "
-            "model. Give the preparation a smaller share, or leave it out."
-        )
-    if measures == ("profile",):
-        left = best.models
-        rest = Remainder(left.epsilon, left.delta, left.relation, whole=budget, before=total)
-        best = replace(best, models=rest)
-    return best
-
-
-def _largest_epsilon(trial: Division) -> float:
-    """Find, by bisection, the largest ε' at the trial's δ' that all measures allow; else 0."""
-
-    def fits(epsilon: float) -> bool:
-        if epsilon <= 0:
-            return False
-        division = replace(trial, models=replace(trial.models, epsilon=epsilon))
-        return all(
-            _keeps(division, measure, division.models.total(measure))
-            for measure in division.measures
-        )
-
-    low = 0.0
-    high = trial.whole.epsilon
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
-
-
-def _keeps(division: Division, measure: Measure, total: Fraction) -> bool:
-    """Check that the preparation and models with this total keep the whole budget."""
-    whole = division.whole
-    if whole.pure:
-        return measure == "pure" and division.total + total <= Fraction(whole.epsilon)
-    if measure == "zcdp":
-        return division.preparation_rho + total <= Fraction(whole.to_zcdp().rho)
-    # A preparation that composes in zCDP is not known to be Gaussian DP.
-    if division.measure != "gdp":
-        return False
-    if measure in ("gdp", "profile"):
-        return division.total + total <= Fraction(whole.to_gdp().mu) ** 2
-    if total > Fraction(whole.epsilon):
-        return False
-    mu = root_up(division.total)
-    delta = division.models.delta if measure == "approximate" else 0.0
-    return delta_with_gaussian(mu, conversions.round_up(total), delta, whole.epsilon) <= whole.delta
-
-
-def affordable_selection(budget: Budget, count: int) -> tuple[Measure, float]:
-    """Return the measure and the largest ε that each of ``count`` exponential mechanisms can have.
-
-    Compared are pure composition (best for a handful of selections), zCDP with ε²/8 each (best for
-    many), and Gaussian DP by bounded range (best for many if δ is large against ε).
-    """
-    measure: Measure = "pure"
-    epsilon = budget.epsilon / count
-    if not budget.pure:
-        by_rho = math.sqrt(8 * budget.to_zcdp().rho / count)
-        by_mu = conversions.bounded_range_from_mu(budget.to_gdp().mu / math.sqrt(count))
-        if by_rho > epsilon:
-            measure = "zcdp"
-            epsilon = by_rho
-        if by_mu > epsilon:
-            measure = "gdp"
-            epsilon = by_mu
-    return measure, epsilon * (1 - 2.0**-36)  # costs are rounded up

@@ -16,7 +16,6 @@ from functools import cached_property, lru_cache, reduce
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.optimize import brentq
 
 from discreet.accounting import conversions
 from discreet.accounting.budget import PrivacyLoss, Relation
@@ -24,7 +23,6 @@ from discreet.accounting.profiles import Profile
 from discreet.errors import PrivacyError
 
 ROUNDING = 1e-12  # relative slack for the rounding of closed formulas; their error is below 1e-14
-SMALLEST_PART = 1e-6  # ratios below this share of what one Gaussian could have count as 0
 
 
 def curvature_cost(ridge: float, *, rank: int, trace: float) -> float:
@@ -34,11 +32,6 @@ def curvature_cost(ridge: float, *, rank: int, trace: float) -> float:
     not come from rows, k and t bound the rank and trace of one row's Hessian.
     """
     return rank * math.log1p(trace / (rank * ridge)) * (1 + ROUNDING)
-
-
-def ridge_for(cost: float, *, rank: int, trace: float) -> float:
-    """Return the smallest λ at which the curvature cost is at most ``cost``, rounded up."""
-    return trace / (rank * math.expm1(min(cost / rank, 600.0))) * (1 + 4 * ROUNDING)
 
 
 def profile(
@@ -83,75 +76,6 @@ def _counts(releases: int, relation: Relation, corners: int) -> tuple[Fraction, 
     exact = np.array(twice, dtype=object)  # whole numbers of any size
     counts = reduce(np.convolve, [exact] * releases)
     return tuple(Fraction(count, 2**releases) for count in counts)
-
-
-@lru_cache(maxsize=4096)
-def noise_ratio(
-    epsilon: float,
-    delta: float,
-    *,
-    curvature_cost: float,
-    relation: Relation,
-    corners: int,
-    output_mu: float = 0.0,
-    releases: int = 1,
-    before: Fraction = Fraction(0),
-) -> float:
-    """Return the largest s = L/σ, rounded down, at which all keeps (ε, δ); 0 if there is none.
-
-    All: ``releases`` of minima, by `profile`, after Gaussian releases with μ² = ``before``.
-    """
-    left = epsilon - releases * curvature_cost
-    if not left > 0:
-        return 0.0
-    first = Profile.gaussian(before)
-    changed = relation.rows_changed
-
-    def spent(ratio: float) -> float:
-        own = profile(
-            noise_ratio=ratio,
-            curvature_cost=curvature_cost,
-            relation=relation,
-            corners=corners,
-            output_mu=output_mu,
-            releases=releases,
-        )
-        return first.then(own).delta(epsilon)
-
-    # The longest corners alone: no ratio above this one can do.
-    part = max(delta / corners ** min(changed * releases, 100), 1e-300)
-    left_square = (
-        conversions.mu_from_epsilon(left, part) ** 2 - float(before) - releases * output_mu**2
-    )
-    high = math.sqrt(max(left_square, 0.0) / releases) / changed
-    if not high > 0 or spent(SMALLEST_PART * high) > delta:
-        return 0.0
-    if spent(high) <= delta:
-        return high
-    low = high * (1 - 1e-9)
-    while spent(low) > delta:
-        low = max(low / 2, SMALLEST_PART * high)
-    target = math.log(delta)
-    ratio = brentq(lambda at: math.log(spent(at)) - target, low, high, rtol=1e-12)
-    return conversions.lower_until(float(ratio), lambda at: spent(at) <= delta)
-
-
-def pure_scale(
-    epsilon: float, *, lipschitz: float, curvature_cost: float, relation: Relation
-) -> float:
-    """Return the scale of noise of density ∝ exp(−‖b‖/scale) that makes the release ε-DP.
-
-    Privacy
-    -------
-    ε = rows_changed·L/scale + c: the triangle inequality for the noise, whatever the gradients.
-    """
-    left = epsilon - curvature_cost
-    if not left > 0:
-        raise ValueError(
-            f"the curvature cost {curvature_cost:.4g} must be below epsilon = {epsilon:.4g}; "
-            "raise the penalty."
-        )
-    return relation.rows_changed * lipschitz / left * (1 + ROUNDING)
 
 
 _FACTS = ("noise_ratio", "curvature_cost", "corners", "output_mu")

@@ -19,7 +19,8 @@ from discreet.core import Budget, Relation
 from discreet.files import replacing
 
 if TYPE_CHECKING:
-    from discreet.table_model import Evaluation, PredictedBlock
+    from discreet.evaluation import Evaluation
+    from discreet.table_model import PredictedBlock
 
 
 def predict(
@@ -130,36 +131,12 @@ def evaluate(
             progress=bar,
         )
     state.current.released = True
-    guarantee = found.guarantee
-    how = "EXACT, NOT PRIVATE" if guarantee is None else f"with noise, ε = {guarantee.epsilon:g}"
-    units = "rows" if found.unit == "row" else "people, each with a total weight of 1"
-    title = f"Evaluation on {found.size:,} {units} ({how})"
-    screen.result(found.to_dict(), Group(*_tables(title, found)))
-    if guarantee is not None:
+    screen.result(found.to_dict(), Group(*_tables(found)))
+    if found.guarantee is not None:
         screen.note(found.promise)
 
 
-def _tables(title: str, found: Evaluation) -> Iterator[Table]:
-    """Yield tables of the measures, with the noise of each if it is known, and of the details."""
-    digits = ".6g" if found.labels is None else ".4f"
-    rows = [[name, f"{value:{digits}}"] for name, value in found.measures.items()]
-    header = ["measure", "value"]
-    if found.deviations:
-        header.append("± noise")
-        for row in rows:
-            noise = found.deviations[row[0]]
-            row.append("–" if noise != noise else f"{noise:.4f}")  # NaN is no number
-    yield table(title, header, rows)
-    if found.labels is None or found.counts is None:
-        return
-    labels = list(map(str, found.labels))
-    counts = ([f"{count:,.0f}" for count in row] for row in found.counts)
-    rows = [[label, *row] for label, row in zip(labels, counts, strict=True)]
-    yield table("Confusion matrix", ("true \\ predicted", *labels), rows)
-    if found.calibration:
-        rows = []
-        for group in found.calibration:
-            shares = (group.low, group.high, group.predicted, group.observed)
-            rows.append([*(f"{share:.3f}" for share in shares), f"{group.count:,.0f}"])
-        header = ["from", "to", "predicted", "observed", "number"]
-        yield table(f"Calibration: probability of {labels[1]}", header, rows)
+def _tables(found: Evaluation) -> Iterator[Table]:
+    """Yield tables of the measures, with the noise of each if there is any, and of the details."""
+    for caption, (header, *rows) in found.tables():
+        yield table(caption, header, rows)

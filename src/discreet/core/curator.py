@@ -14,16 +14,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any, Protocol, Self, TypeVar, cast
+from typing import Any, Final, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.budget import Relation
 from discreet.accounting.subsampling import SampledGaussian
-from discreet.core.account import Account, AccountPart
+from discreet.core.account import Account, AccountPart, Mechanism
 from discreet.core.bits import permutation, poisson_index, weighted_index
-from discreet.core.filters import Mechanism
 from discreet.core.mechanisms import AdditiveMechanism, Gaussian
 from discreet.core.noise import Noise
 from discreet.core.questions import Answer, Gradient, NoisySum, Public, Question
@@ -68,6 +67,14 @@ class Curator(AccountPart):
         Share of the account that this curator may spend.
     n_rows : int, optional
         Public size of the whole table, if these are a sample of it.
+
+    Attributes
+    ----------
+    n_rows : int
+        Public size of the whole table: its number of rows, or of units that share them. That of a
+        file is 0 until it was read.
+    n_features, n_parameters : int
+        Number of columns without the constant of an intercept, and number of weights.
     """
 
     def __init__(
@@ -86,39 +93,26 @@ class Curator(AccountPart):
         super().__init__(account, share)
         self._rows = rows
         self._noise = noise
-        self._size = n_rows
+        self._public = Public(
+            relation=self.relation,
+            n_rows=int(rows.public_size if n_rows is None else n_rows),
+            n_features=int(rows.n_features),
+            n_parameters=int(rows.n_parameters),
+            row_norm=rows.row_norm,
+        )
+        self.n_rows = self._public.n_rows
+        self.n_features: Final = self._public.n_features
+        self.n_parameters: Final = self._public.n_parameters
         self._measured: tuple[NoisySum, Sum, Gradient] | None = None
 
     # ---- public facts
 
     @property
-    def n_rows(self) -> int:
-        """Public size of the whole table: its number of rows, or of units that share them."""
-        return int(self._rows.public_size if self._size is None else self._size)
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of weights."""
-        return int(self._rows.n_parameters)
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns, without the constant of an intercept."""
-        return int(self._rows.n_features)
-
-    @property
     def row_norm(self) -> float:
         """Public norm that longer rows are scaled down to in moments."""
-        norm: float | None = self._rows.row_norm
-        if norm is None:
+        if self._public.row_norm is None:
             raise ValueError("sums of rows need rows with a public bound on their norm.")
-        return norm
-
-    @property
-    def _public(self) -> Public:
-        """What questions are checked against and released with."""
-        norm: float | None = self._rows.row_norm
-        return Public(self.relation, self.n_rows, self.n_features, self.n_parameters, norm)
+        return self._public.row_norm
 
     @property
     def _table(self) -> Rows:  # for doors that need more than answers
@@ -147,16 +141,17 @@ class Curator(AccountPart):
         Each answer has the sensitivity that its question states, rounding errors included, and
         noise of its mechanism, which was charged before the read. Proof: docs/proofs/curator.md.
         """
-        public = self._public
         for question, mechanism in asked:
-            question.check(public, mechanism)
+            question.check(self._public, mechanism)
         self._charge(*((mechanism, question.uses) for question, mechanism in asked))
         ready = [question.prepare(mechanism, self._noise) for question, mechanism in asked]
         exact = self._rows.answer(ready)
-        public = self._public  # the size of a file is known once it was read
+        if not self.n_rows:  # the size of a file is known once it was read
+            self.n_rows = int(self._rows.public_size)
+            self._public = self._public._replace(n_rows=self.n_rows)
         answers = []
         for question, (_, mechanism), value in zip(ready, asked, exact, strict=True):
-            answer = question.release(value, mechanism, public, self._noise)
+            answer = question.release(value, mechanism, self._public, self._noise)
             if isinstance(question, Gradient):
                 self._measured = (answer, value, question)
             answers.append(answer)
@@ -177,10 +172,9 @@ class Curator(AccountPart):
         if self._measured is None or self._measured[0] is not gradient:
             raise ValueError("Only the newest gradient of this curator can be refined.")
         _, exact, question = self._measured
-        public = self._public
-        question.check(public, mechanism)
+        question.check(self._public, mechanism)
         self._charge((mechanism, 1))
-        second = question.release(exact, mechanism, public, self._noise)
+        second = question.release(exact, mechanism, self._public, self._noise)
         merged = _averaged(gradient, second)
         self._measured = (merged, exact, question)
         return merged

@@ -13,8 +13,14 @@ from discreet.accounting import recompute
 from discreet.accounting.budget import Measure, Relation
 from discreet.accounting.objective_perturbation import ObjectivePerturbation
 from discreet.accounting.subsampling import SampledGaussian
-from discreet.core.mechanisms import Gaussian, L2Norm, Laplace
-from discreet.core.selections import ExponentialMechanism, LaplaceNoisyMax, PermuteAndFlip
+from discreet.core.mechanisms import (
+    ExponentialMechanism,
+    Gaussian,
+    L2Norm,
+    Laplace,
+    LaplaceNoisyMax,
+    PermuteAndFlip,
+)
 from discreet.guarantee_file import SECURE, TEST_MODE, Use, from_plain, to_plain
 from discreet.page import note
 from discreet.statement import details, sentences, steps_outside

@@ -21,14 +21,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.core.bits import Bits, SystemBits
-from discreet.core.quantiles import (
+from discreet.core.bits import (
     EXPONENTIAL,
     GAUSSIAN,
     GUMBEL,
     LAPLACE,
+    Bits,
     LazyUniform,
     Quantile,
+    SystemBits,
     precise_context,
 )
 from discreet.validate import FloatArray, choice, integer, number

@@ -14,33 +14,41 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from functools import partial
+from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.budget import Relation
 from discreet.accounting.conversions import UNIT
-from discreet.core.mechanisms import AdditiveMechanism, Gaussian, L2Norm
-from discreet.core.noise import Noise
-from discreet.core.ranges import (
-    refuse_monotone,
-    select_bounds_from_counts,
-    select_median_norm,
-)
-from discreet.core.selections import (
+from discreet.core.mechanisms import (
+    AdditiveMechanism,
     ExponentialMechanism,
+    Gaussian,
+    L2Norm,
     LaplaceNoisyMax,
     PermuteAndFlip,
     SelectionMechanism,
 )
-from discreet.errors import NotSupported
-from discreet.rows import counts, moments, scores, sums
+from discreet.core.noise import Noise
+from discreet.core.ranges import SCORE_ROUNDING, select_bounds_from_counts
+from discreet.errors import NotSupported, PrivacyError
+from discreet.rows import moments, scores, sums
 from discreet.rows.bounds import CLIP_RANGE
-from discreet.rows.counts import Counts, edges, norm_candidates
+from discreet.rows.moments import Counts, edges, norm_candidates
 from discreet.rows.rows import Rows
 from discreet.rows.sums import Sum
-from discreet.validate import FloatArray, check_fields, integer, number, positive, vector
+from discreet.validate import (
+    CheckedFields,
+    FloatArray,
+    Positive,
+    Vector,
+    integer,
+    number,
+    positive,
+    vector,
+)
 
 Source = TypeVar("Source")
 Answer = TypeVar("Answer")
@@ -48,13 +56,12 @@ Answer = TypeVar("Answer")
 ACUTE_ROOM = 1 + 2.0**-50
 """Factor on √2·C for the rounding of squares: docs/proofs/curator.md, second moments."""
 
-_CLIP: dict[str, Any] = {
-    "least": CLIP_RANGE[0],
-    "most": CLIP_RANGE[1],
-    "remedy": "A typical choice is 3.",
-}
+_check_clip = partial(
+    number, least=CLIP_RANGE[0], most=CLIP_RANGE[1], remedy="A typical choice is 3."
+)
 
-_SCORE_CLIP: dict[str, Any] = {"least": 1.0, "most": CLIP_RANGE[1]}
+Clip = Annotated[float, _check_clip]
+"""Field that bounds the part of a row."""
 
 
 class Public(NamedTuple):
@@ -88,7 +95,7 @@ class NoisySum:
         return matrix
 
 
-class Question(Generic[Source, Answer]):
+class Question(CheckedFields, Generic[Source, Answer]):
     """Base of questions: frozen dataclasses of public numbers, asked of a source of rows.
 
     Attributes
@@ -97,12 +104,16 @@ class Question(Generic[Source, Answer]):
         Kinds of mechanisms whose noise fits the sensitivity.
     uses
         Number of uses of the mechanism that are charged.
+    monotone_under
+        Relations under which a unit moves the scores of all candidates the same way. Under others,
+        a mechanism that counts on it is refused.
     protected, proof
         Formula of the exact answer, and the page of docs/proofs with its proof.
     """
 
     mechanisms: ClassVar[tuple[type, ...]]
     uses: ClassVar[int] = 1
+    monotone_under: ClassVar[tuple[Relation, ...]] = ()
     protected: ClassVar[str]
     proof: ClassVar[str] = "curator"
 
@@ -112,6 +123,12 @@ class Question(Generic[Source, Answer]):
             names = " or ".join(kind.__name__ for kind in self.mechanisms)
             raise TypeError(
                 f"{type(self).__name__} needs a {names} mechanism; got {type(mechanism).__name__}."
+            )
+        if getattr(mechanism, "monotone", False) and public.relation not in self.monotone_under:
+            raise PrivacyError(
+                f"Scores of {type(self).__name__} are not monotone under "
+                f"{str(public.relation)!r}: a row can raise one and lower another. Use a mechanism "
+                "with monotone=False, which adds twice the noise."
             )
 
     def prepare(self, mechanism: Any, noise: Noise) -> Question[Source, Answer]:
@@ -140,22 +157,24 @@ class Question(Generic[Source, Answer]):
 class SumQuestion(Question[Rows, NoisySum]):
     """Base of questions for a sum of vectors, one for each unit, of L2 norm at most `bound`.
 
+    The bound is the field ``clip``, or its square if the vectors are ``squared``: made of products
+    of two numbers of a clipped row. Others state their bound.
+
     ``acute`` is True if the vectors of two units never have a negative inner product: then they
-    differ by at most √2 times the bound, not by twice the bound.
+    differ by at most √2 times the bound, not by twice the bound. ``largest`` is the size that no
+    coordinate of a unit's vector exceeds; None if that is the bound.
     """
 
     mechanisms: ClassVar[tuple[type, ...]] = (Gaussian,)
+    squared: ClassVar[bool] = False
     acute: ClassVar[bool] = False
+    largest: ClassVar[float | None] = None
+    clip: float
 
     @property
     def bound(self) -> float:
         """L2 norm that no unit's vector exceeds."""
-        raise NotImplementedError
-
-    @property
-    def largest(self) -> float:
-        """Size that no coordinate of a unit's vector exceeds."""
-        return self.bound
+        return self.clip * self.clip if self.squared else self.clip
 
     def sensitivity(self, relation: Relation) -> float:
         """Return the L2 sensitivity of the sum of the units' vectors."""
@@ -167,10 +186,11 @@ class SumQuestion(Question[Rows, NoisySum]):
         self, exact: Sum, mechanism: AdditiveMechanism, public: Public, noise: Noise
     ) -> NoisySum:
         """Add noise to the sum; twice its rounding error is part of the sensitivity."""
+        largest = self.bound if self.largest is None else self.largest
         values, scale = mechanism.release(
             exact.values,
             sensitivity=self.sensitivity(public.relation) + 2 * exact.error,
-            magnitude=(public.n_rows + 1) * self.largest + exact.error,
+            magnitude=(public.n_rows + 1) * largest + exact.error,
             noise=noise,
         )
         if isinstance(mechanism, L2Norm):  # a norm of Gamma(d), in a uniform direction
@@ -187,18 +207,9 @@ class Gradient(SumQuestion):
     """
 
     loss: Any
-    weights: FloatArray
-    clip: float
+    weights: Vector
+    clip: Clip
     protected: ClassVar[str] = "Σ clip_C(∇ℓ_i)"
-
-    def __post_init__(self) -> None:
-        check_fields(self, vector, "weights")
-        check_fields(self, number, "clip", **_CLIP)
-
-    @property
-    def bound(self) -> float:
-        """L2 norm that no unit's vector exceeds."""
-        return self.clip
 
     def check(self, public: Public, mechanism: Any) -> None:
         """Raise if the weights do not fit the rows."""
@@ -211,22 +222,20 @@ class Gradient(SumQuestion):
 
 
 class _BoundedRows(SumQuestion):
-    """Base of questions about rows that are scaled down to their own public norm C = ``norm``."""
+    """Base of questions about rows that are scaled down to their own public norm C = ``clip``."""
 
     mechanisms: ClassVar[tuple[type, ...]] = (Gaussian, L2Norm)
     proof: ClassVar[str] = "preparation"
-    norm: float
 
     def check(self, public: Public, mechanism: Any) -> None:
         """Raise if the rows have no public norm, or another one."""
         if public.row_norm is None:
             raise ValueError("sums of rows need rows with a public bound on their norm.")
-        if self.norm != public.row_norm:
+        if self.clip != public.row_norm:
             raise ValueError(
                 f"the rows are scaled down to norm {public.row_norm:g}; the question is for norm "
-                f"{self.norm:g}. Pass curator.row_norm."
+                f"{self.clip:g}. Pass curator.row_norm."
             )
-        number("clip", self.norm, **_CLIP)
         super().check(public, mechanism)
 
 
@@ -234,13 +243,8 @@ class _BoundedRows(SumQuestion):
 class RowSum(_BoundedRows):
     """Sum of the rows, each scaled down to the rows' public norm."""
 
-    norm: float
+    clip: Clip
     protected: ClassVar[str] = "Σ clip_C(x_i)"
-
-    @property
-    def bound(self) -> float:
-        """L2 norm that no unit's vector exceeds."""
-        return self.norm
 
     def on(self, rows: Rows) -> Sum:
         """Return the exact sum."""
@@ -254,18 +258,15 @@ class SquareSum(_BoundedRows):
     With a ``share`` s below 1, the squares of a row are scaled down to norm s·C² as well.
     """
 
-    norm: float
-    share: float = 1.0
+    clip: Clip
+    share: Annotated[float, partial(number, least=1e-3, most=1.0)] = 1.0
     acute: ClassVar[bool] = True
     protected: ClassVar[str] = "Σ clip_C(x_i)², entry by entry, each within norm sC², s ≤ 1"
-
-    def __post_init__(self) -> None:
-        check_fields(self, number, "share", least=1e-3, most=1.0)
 
     @property
     def bound(self) -> float:
         """L2 norm that no unit's vector exceeds."""
-        return self.share * self.norm * self.norm
+        return self.share * self.clip * self.clip
 
     def on(self, rows: Rows) -> Sum:
         """Return the exact sum."""
@@ -276,14 +277,10 @@ class SquareSum(_BoundedRows):
 class OuterSum(_BoundedRows):
     """Sum of xxᵀ over rows scaled down to their norm: the upper triangle of `NoisySum.matrix`."""
 
-    norm: float
+    clip: Clip
+    squared: ClassVar[bool] = True
     acute: ClassVar[bool] = True
     protected: ClassVar[str] = "Σ clip_C(x_i) clip_C(x_i)ᵀ, Frobenius norm"
-
-    @property
-    def bound(self) -> float:
-        """L2 norm that no unit's vector exceeds."""
-        return self.norm * self.norm
 
     def on(self, rows: Rows) -> Sum:
         """Return the exact sum."""
@@ -300,23 +297,14 @@ class TargetMoment(SumQuestion):
     on their norm for it, nor targets on their size.
     """
 
-    clip: float
-    target_weight: float
-    target_centre: float = 0.0
+    clip: Clip
+    target_weight: Positive
+    target_centre: Annotated[float, number] = 0.0
     features: bool = True
+    squared: ClassVar[bool] = True
     acute: ClassVar[bool] = True
     protected: ClassVar[str] = "Σ clip_C(v_i) clip_C(v_i)ᵀ, v a row with its target"
     proof: ClassVar[str] = "newton"
-
-    def __post_init__(self) -> None:
-        check_fields(self, number, "clip", **_CLIP)
-        check_fields(self, positive, "target_weight")
-        check_fields(self, number, "target_centre")
-
-    @property
-    def bound(self) -> float:
-        """L2 norm that no unit's vector exceeds."""
-        return self.clip * self.clip
 
     def on(self, rows: Rows) -> Sum:
         """Return the exact sum."""
@@ -329,17 +317,9 @@ class TargetMoment(SumQuestion):
 class TargetSum(SumQuestion):
     """Sum of the targets, each clipped to [−clip, clip]: one number."""
 
-    clip: float
+    clip: Clip
     protected: ClassVar[str] = "Σ y_i clipped to [−C, C]"
     proof: ClassVar[str] = "gd"
-
-    def __post_init__(self) -> None:
-        check_fields(self, number, "clip", **_CLIP)
-
-    @property
-    def bound(self) -> float:
-        """L2 norm that no unit's vector exceeds."""
-        return self.clip
 
     def on(self, rows: Rows) -> Sum:
         """Return the exact sum."""
@@ -353,14 +333,11 @@ class ClassCounts(SumQuestion):
     A unit adds entries ≥ 0 of sum at most 1.
     """
 
-    n_classes: int
+    n_classes: Annotated[int, integer]
     mechanisms: ClassVar[tuple[type, ...]] = (Gaussian, L2Norm)
     acute: ClassVar[bool] = True
     protected: ClassVar[str] = "Σ e_{y_i}: the total weight of each class"
     proof: ClassVar[str] = "gd"
-
-    def __post_init__(self) -> None:
-        check_fields(self, integer, "n_classes")
 
     @property
     def bound(self) -> float:
@@ -386,31 +363,17 @@ class ExponentCounts(SumQuestion):
     n_features: int
     among: NDArray[np.bool_] | None = None
     mechanisms: ClassVar[tuple[type, ...]] = (Gaussian, L2Norm)
-    acute: ClassVar[bool] = True
+    largest: ClassVar[float | None] = 1.0
     protected: ClassVar[str] = (
         "counts of entries by column and binary exponent (d = number of columns), or of rows by "
         "column and size of their largest entry, and by size (d = 2)"
     )
     proof: ClassVar[str] = "preparation"
 
-    @property
-    def columns(self) -> int:
-        """Number of columns, or rows of cells, that one unit adds to."""
-        return self.n_features if self.among is None else 2
-
-    @property
-    def bound(self) -> float:
-        """L2 norm that no unit's vector exceeds."""
-        return math.sqrt(self.columns)
-
-    @property
-    def largest(self) -> float:
-        """Size that no coordinate of a unit's vector exceeds."""
-        return 1.0
-
     def sensitivity(self, relation: Relation) -> float:
         """Return the L2 sensitivity of all counts together."""
-        return math.sqrt(self.columns * relation.rows_changed) * ACUTE_ROOM
+        columns = self.n_features if self.among is None else 2
+        return math.sqrt(columns * relation.rows_changed) * ACUTE_ROOM
 
     def check(self, public: Public, mechanism: Any) -> None:
         """Raise if the rows have another number of columns."""
@@ -440,13 +403,9 @@ class _ScoreQuestion(SumQuestion):
     """
 
     loss: Any
-    weights: FloatArray
-    clip: float
+    weights: Vector
+    clip: Annotated[float, partial(number, least=1.0, most=CLIP_RANGE[1])]
     proof: ClassVar[str] = "inference"
-
-    def __post_init__(self) -> None:
-        check_fields(self, vector, "weights")
-        check_fields(self, number, "clip", **_SCORE_CLIP)
 
     def check(self, public: Public, mechanism: Any) -> None:
         """Raise if the weights do not fit the rows."""
@@ -467,7 +426,7 @@ class ScoreSum(_ScoreQuestion):
 
     def check(self, public: Public, mechanism: Any) -> None:
         """Raise if the loss has no bound on its slopes."""
-        number("clip", self.bound, **_CLIP)
+        _check_clip("clip", self.bound)
         super().check(public, mechanism)
 
     def on(self, rows: Rows) -> Sum:
@@ -482,13 +441,9 @@ class CurvatureSum(_ScoreQuestion):
     A row's part is h·uuᵀ with h in [0, 1] and ‖u‖ ≤ clip.
     """
 
+    squared: ClassVar[bool] = True
     acute: ClassVar[bool] = True
     protected: ClassVar[str] = "Σ a_i·(φ''_i/κ)·v_i v_iᵀ, Frobenius norm"
-
-    @property
-    def bound(self) -> float:
-        """L2 norm that no unit's vector exceeds."""
-        return self.clip * self.clip
 
     def on(self, rows: Rows) -> Sum:
         """Return the exact sum."""
@@ -547,20 +502,17 @@ class LineLosses(Question[Rows, int]):
     """
 
     loss: Any
-    weights: FloatArray
-    direction: FloatArray
-    steps: FloatArray
-    clip: float
-    public_losses: FloatArray
+    weights: Vector
+    direction: Vector
+    steps: Vector
+    clip: Clip
+    public_losses: Vector
     mechanisms: ClassVar[tuple[type, ...]] = (SelectionMechanism,)
+    monotone_under: ClassVar[tuple[Relation, ...]] = (Relation.ADD_REMOVE,)
     protected: ClassVar[str] = "Σ min(ℓ_i, C) per candidate"
 
-    def __post_init__(self) -> None:
-        check_fields(self, vector, "weights", "direction", "steps", "public_losses")
-        check_fields(self, number, "clip", **_CLIP)
-
     def check(self, public: Public, mechanism: Any) -> None:
-        """Raise if the line does not fit the rows, or the mechanism the relation."""
+        """Raise if the line does not fit the rows."""
         vector("weights", self.weights, public.n_parameters)
         vector("direction", self.direction, public.n_parameters)
         vector("public_losses", self.public_losses, self.steps.size)
@@ -568,8 +520,6 @@ class LineLosses(Question[Rows, int]):
             raise ValueError("steps must have at least one number.")
         if isinstance(mechanism, LaplaceNoisyMax):
             raise TypeError("LineLosses takes no Laplace noise: use an ExponentialMechanism.")
-        if public.relation is not Relation.ADD_REMOVE:
-            refuse_monotone(mechanism, f"Sums of losses under {str(public.relation)!r}")
         super().check(public, mechanism)
 
     def sensitivity(self, relation: Relation) -> float:
@@ -636,22 +586,17 @@ class CornerGradient(_SignedScores):
     """
 
     loss: Any
-    weights: FloatArray
-    clip: float
-    public_gradient: FloatArray
+    weights: Vector
+    clip: Clip
+    public_gradient: Vector
     protected: ClassVar[str] = "± coordinates of Σ clip_∞(∇ℓ_i)"
     proof: ClassVar[str] = "frank_wolfe"
 
-    def __post_init__(self) -> None:
-        check_fields(self, vector, "weights", "public_gradient")
-        check_fields(self, number, "clip", **_CLIP)
-
     def check(self, public: Public, mechanism: Any) -> None:
-        """Raise if vectors do not fit the rows, or the mechanism counts on monotone scores."""
+        """Raise if vectors do not fit the rows."""
         vector("weights", self.weights, public.n_parameters)
         vector("public_gradient", self.public_gradient, public.n_parameters)
         _refuse_outputs(self.loss)
-        refuse_monotone(mechanism, "Scores of corners")
         super().check(public, mechanism)
 
     def on(self, rows: Rows) -> Sum:
@@ -679,14 +624,14 @@ class CandidateLosses(_SignedScores):
 
     loss: Any
     candidates: FloatArray
-    parent: FloatArray
-    clip: float
-    public_losses: FloatArray
+    parent: Vector
+    clip: Clip
+    public_losses: Vector
     protected: ClassVar[str] = "Σ clip(ℓ_i(candidate) − ℓ_i(parent)) to ±C"
     proof: ClassVar[str] = "privgene"
 
     def __post_init__(self) -> None:
-        check_fields(self, vector, "parent", "public_losses")
+        super().__post_init__()
         shape = (self.public_losses.size, self.parent.size)
         if np.shape(self.candidates) != shape or self.public_losses.size < 1:
             raise ValueError(
@@ -695,13 +640,11 @@ class CandidateLosses(_SignedScores):
             )
         flat = vector("candidates", np.ravel(self.candidates))
         object.__setattr__(self, "candidates", flat.reshape(shape))
-        check_fields(self, number, "clip", **_CLIP)
 
     def check(self, public: Public, mechanism: Any) -> None:
-        """Raise if candidates do not fit the rows, or the mechanism counts on monotone scores."""
+        """Raise if candidates do not fit the rows."""
         vector("parent", self.parent, public.n_parameters)
         _refuse_outputs(self.loss)
-        refuse_monotone(mechanism, "Changes of losses")
         super().check(public, mechanism)
 
     def on(self, rows: Rows) -> Sum:
@@ -727,16 +670,7 @@ class _MedianQuestion(Question[Rows, float]):
 
     mechanisms: ClassVar[tuple[type, ...]] = (ExponentialMechanism,)
     proof: ClassVar[str] = "preparation"
-
-    @property
-    def candidates(self) -> FloatArray:
-        """Public numbers to choose from."""
-        return norm_candidates()
-
-    def check(self, public: Public, mechanism: Any) -> None:
-        """Raise if the mechanism counts on monotone scores."""
-        refuse_monotone(mechanism)
-        super().check(public, mechanism)
+    largest: float | None = None
 
     def sensitivity(self, relation: Relation) -> float:
         """Bound the change of any score."""
@@ -745,32 +679,34 @@ class _MedianQuestion(Question[Rows, float]):
     def release(
         self, exact: Counts, mechanism: ExponentialMechanism, public: Public, noise: Noise
     ) -> float:
-        """Choose a candidate."""
-        share = self.sensitivity(public.relation)
-        return select_median_norm(
-            exact, self.candidates, public.n_rows, mechanism, noise, sensitivity=share
+        """Choose the smallest candidate that about half of the sizes do not exceed.
+
+        A score is 0 where half of the sizes or fewer are above a candidate and half above the one
+        before; otherwise minus the number of sizes by which that fails. Sizes beyond the last
+        candidate count as that one, so that it wins where most are.
+        """
+        rounding = (exact.unit > 1) * SCORE_ROUNDING * (public.n_rows + 1)
+        above = np.cumsum(exact.values[::-1])[::2][::-1] / exact.unit  # above[k]: k candidates
+        half = 0.5 * above[0]
+        misses = np.maximum(above[1:] - half, half - above[:-1])
+        chosen = mechanism.select(
+            -np.maximum(misses, 0.0),
+            sensitivity=(1.0 + rounding) * self.sensitivity(public.relation),
+            noise=noise,
         )
+        return float(norm_candidates(self.largest)[chosen])
 
 
 @dataclass(frozen=True, eq=False)
 class MedianNorm(_MedianQuestion):
     """Choice of a public candidate near the median of the rows' L2 norms, at most ``largest``."""
 
-    largest: float | None = None
+    largest: Clip | None = None
     protected: ClassVar[str] = "median of ‖x_i‖ among public candidates"
-
-    def __post_init__(self) -> None:
-        if self.largest is not None:
-            object.__setattr__(self, "largest", number("clip", self.largest, **_CLIP))
-
-    @property
-    def candidates(self) -> FloatArray:
-        """Public numbers to choose from."""
-        return norm_candidates(self.largest)
 
     def on(self, rows: Rows) -> Counts:
         """Return the exact counts of norms between the candidates."""
-        return counts.norm_counts(rows, self.candidates)
+        return moments.norm_counts(rows, norm_candidates(self.largest))
 
 
 @dataclass(frozen=True, eq=False)
@@ -778,12 +714,9 @@ class MedianSlope(_MedianQuestion):
     """Choice of a public candidate near the median of the sizes of a loss's slopes at weights."""
 
     loss: Any
-    weights: FloatArray
+    weights: Vector
     protected: ClassVar[str] = "median of the sizes of φ'_i among public candidates"
     proof: ClassVar[str] = "inference"
-
-    def __post_init__(self) -> None:
-        check_fields(self, vector, "weights")
 
     def check(self, public: Public, mechanism: Any) -> None:
         """Raise if the weights do not fit the rows."""
@@ -793,7 +726,7 @@ class MedianSlope(_MedianQuestion):
 
     def on(self, rows: Rows) -> Counts:
         """Return the exact counts of slopes between the candidates."""
-        return counts.slope_counts(rows, self.weights, self.loss, self.candidates)
+        return moments.slope_counts(rows, self.weights, self.loss, norm_candidates())
 
 
 @dataclass(frozen=True, eq=False)
@@ -805,20 +738,12 @@ class ColumnBounds(Question[Rows, tuple[float, float]]):
     """
 
     column: int
-    coverage: float
+    coverage: Annotated[float, partial(number, above=0.0, below=1.0)]
     whole: bool = False
     mechanisms: ClassVar[tuple[type, ...]] = (ExponentialMechanism, PermuteAndFlip)
     uses: ClassVar[int] = 2
     protected: ClassVar[str] = "two quantiles of a column among public candidates"
     proof: ClassVar[str] = "ranges"
-
-    def __post_init__(self) -> None:
-        check_fields(self, number, "coverage", above=0.0, below=1.0)
-
-    def check(self, public: Public, mechanism: Any) -> None:
-        """Raise if the mechanism counts on monotone scores."""
-        refuse_monotone(mechanism)
-        super().check(public, mechanism)
 
     def sensitivity(self, relation: Relation) -> float:
         """Bound the change of any score."""
@@ -826,7 +751,7 @@ class ColumnBounds(Question[Rows, tuple[float, float]]):
 
     def on(self, rows: Rows) -> Counts:
         """Return the exact counts of values between the candidates."""
-        return counts.column_counts(rows, self.column, edges(self.whole))
+        return moments.column_counts(rows, self.column, edges(self.whole))
 
     def release(
         self, exact: Counts, mechanism: SelectionMechanism, public: Public, noise: Noise

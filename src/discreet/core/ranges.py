@@ -1,13 +1,11 @@
-"""Private bounds of a column and of row norms: selections among public candidates.
+"""Private bounds of a column: selections among public candidates.
 
 The candidates are the numbers of two significant digits, of either sign. A lower bound is the
 largest candidate that cuts no more than a share of the rows, an upper bound the smallest; each is
 found by a private selection. A column's values enter as counts between candidates, which add up
 over blocks, so a file of any size is read once and only blocks are sorted.
 
-The median of the rows' norms is found the same way, on a grid of its own.
-
-Proofs: docs/proofs/ranges.md, and docs/proofs/preparation.md for norms.
+Proof: docs/proofs/ranges.md.
 """
 
 from __future__ import annotations
@@ -17,18 +15,20 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.core.mechanisms import SelectionMechanism
 from discreet.core.noise import Noise
-from discreet.core.selections import SelectionMechanism
 from discreet.errors import PrivacyError
-from discreet.rows.counts import Counts, edges
+from discreet.rows.moments import edges
 from discreet.validate import FloatArray, integer, number
 
 SENSITIVITY = 1.0
 """Bound on the change of any score by one row, or rows of total weight 1, under either relation."""
 
+SCORE_ROUNDING = 2.0**-49
+"""Rounding of two scores made of sums of weights, if there are any, per row. ranges.md."""
+
 _SHARE_STEPS = 2**20  # shares are multiples of 2^-20, so that scores are exact
 _MOST_ROWS = 2**32  # share * rows < 2^52: every score is a double without rounding
-_SCORE_ROUNDING = 2.0**-49  # of two scores made of sums of weights, if any, per row (ranges.md)
 _LARGEST_TAIL = 0.25
 _FAR_OFF = 0.001  # the chance that noise picks a bound beyond the data is at most about this
 
@@ -74,7 +74,7 @@ def select_bounds_from_counts(
     Proof: docs/proofs/ranges.md.
     """
     share = tail_share(coverage, n_rows, mechanism)
-    sensitivity = SENSITIVITY + (unit > 1) * _SCORE_ROUNDING * (n_rows + 1)
+    sensitivity = SENSITIVITY + (unit > 1) * SCORE_ROUNDING * (n_rows + 1)
     first, second = (
         mechanism.select(scores, sensitivity=sensitivity, noise=noise)
         for scores in _scores(counts, share, unit)
@@ -84,43 +84,6 @@ def select_bounds_from_counts(
     if low == high:  # one step wider; what is mostly 0 is hardly ever negative
         low, high = max(low - (candidates[low] != 0), 0), min(high + 1, candidates.size - 1)
     return float(candidates[low]), float(candidates[high])
-
-
-def select_median_norm(
-    counts: Counts,
-    candidates: FloatArray,
-    n_rows: int,
-    mechanism: SelectionMechanism,
-    noise: Noise,
-    *,
-    sensitivity: float,
-) -> float:
-    """Choose the smallest candidate that about half of the norms do not exceed, privately.
-
-    ``counts`` are those of the rows' norms between the candidates (`discreet.rows.cell_counts`).
-    ``sensitivity`` bounds the change of a score by one unit of weight 1. The mechanism, not
-    monotone, is used once; the curator charges for it before the norms are read.
-
-    A score is 0 where half of the norms or fewer are above a candidate and half above the one
-    before; otherwise minus the number of norms by which that fails. Norms beyond the last candidate
-    count as that one, so that it wins where most are.
-
-    Privacy
-    -------
-    One use of the mechanism. Every score has sensitivity 1/2 under add/remove and 1 under replace.
-    Proof: docs/proofs/preparation.md.
-    """
-    refuse_monotone(mechanism)
-    with_rounding = SENSITIVITY + (counts.unit > 1) * _SCORE_ROUNDING * (n_rows + 1)
-    above = np.cumsum(counts.values[::-1])[::2][::-1] / counts.unit  # above[k]: k candidates
-    half = 0.5 * above[0]
-    misses = np.maximum(above[1:] - half, half - above[:-1])
-    chosen = mechanism.select(
-        -np.maximum(misses, 0.0),
-        sensitivity=with_rounding * sensitivity,
-        noise=noise,
-    )
-    return float(candidates[chosen])
 
 
 def _scores(
@@ -150,7 +113,7 @@ def _check(coverage: float, n_rows: int, mechanism: SelectionMechanism) -> float
     return number("coverage", coverage, above=0.0, below=1.0, remedy="Typical: 0.9 to 0.99.")
 
 
-def refuse_monotone(mechanism: SelectionMechanism, scores: str = "Scores of bounds") -> None:
+def refuse_monotone(mechanism: object, scores: str = "Scores of bounds") -> None:
     """Refuse a mechanism that counts on all scores moving the same way."""
     if getattr(mechanism, "monotone", False):
         raise PrivacyError(

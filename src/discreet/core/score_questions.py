@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from discreet.core.noise import Noise
 from discreet.core.questions import NoisySum, Public, Question
 from discreet.rows.scored import ScoredRows
 from discreet.rows.sums import Sum
-from discreet.validate import FloatArray, check_fields, integer, number, vector
+from discreet.validate import Vector, integer, number
 
 LARGEST_COUNT = 2.0**40
 """Public bound on the number of correct predictions: larger numbers are clipped to it."""
@@ -80,14 +80,13 @@ class CellCounts(TotalQuestion):
     ``edges`` are public numbers in increasing order. A unit adds 1 in all, to one cell or several.
     """
 
-    n_classes: int
-    edges: FloatArray
+    n_classes: Annotated[int, integer]
+    edges: Vector
     mechanisms: ClassVar[tuple[type, ...]] = (Laplace,)
     protected: ClassVar[str] = "number of rows by true class and bin of their score, L1 norm"
 
     def __post_init__(self) -> None:
-        check_fields(self, integer, "n_classes")
-        check_fields(self, vector, "edges")
+        super().__post_init__()
         if not (np.diff(self.edges) > 0).all():
             raise ValueError("edges must be increasing.")
 
@@ -113,13 +112,13 @@ class ErrorSums(TotalQuestion):
     that both relations move each by at most 1.
     """
 
-    low: float
-    high: float
+    low: Annotated[float, number]
+    high: Annotated[float, number]
     mechanisms: ClassVar[tuple[type, ...]] = (Laplace,)
     protected: ClassVar[str] = "Σ e_i and Σ e_i², e an error as a share of the width, L1 norm"
 
     def __post_init__(self) -> None:
-        check_fields(self, number, "low", "high")
+        super().__post_init__()
         if not self.low < self.high:
             raise ValueError(f"high must be above low = {self.low:g}; got {self.high:g}.")
 

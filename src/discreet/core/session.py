@@ -6,17 +6,17 @@ and hands out curators, so that nothing outside of this package opens an account
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from discreet.accounting.budget import Budget
-from discreet.core.account import Account, Chargeable
+from discreet.core.account import Account, Chargeable, Unique
 from discreet.core.bits import Bits, SeededBits, SystemBits
 from discreet.core.curator import Curator
-from discreet.core.filters import Unique
 from discreet.core.noise import Noise
 from discreet.rows.rows import AskedRows
 from discreet.rows.units import Unit
@@ -36,11 +36,11 @@ def bits_of(random_state: Any) -> Bits:
     return SeededBits(int(random_state.randint(0, 2**31 - 1)))
 
 
+@dataclass(frozen=True)
 class Stream:
     """A source of noise for one curator: whoever holds it cannot draw from it."""
 
-    def __init__(self, bits: Bits) -> None:
-        self._noise = Noise(bits)
+    _bits: Bits
 
 
 class Session(Unique):
@@ -56,6 +56,11 @@ class Session(Unique):
         It is charged for the whole budget before the first filter opens.
     bits : Bits, optional
         Source of all randomness; bits of the operating system by default.
+
+    Attributes
+    ----------
+    secure : bool
+        True if the noise comes from the operating system, not from a seed.
     """
 
     def __init__(
@@ -67,12 +72,8 @@ class Session(Unique):
         bits: Bits | None = None,
     ) -> None:
         self.account = Account(budget, ledger, unit)
-        self.bits = SystemBits() if bits is None else bits
-
-    @property
-    def secure(self) -> bool:
-        """True if the noise comes from the operating system, not from a seed."""
-        return self.bits.secure
+        self.bits: Final = SystemBits() if bits is None else bits
+        self.secure: Final = self.bits.secure
 
     def streams(self, count: int) -> list[Stream]:
         """Return ``count`` independent sources of noise, one for each curator to come."""
@@ -94,4 +95,4 @@ class Session(Unique):
         """
         if stream is None:
             [stream] = self.streams(1)
-        return Curator(rows, self.account, stream._noise, share, n_rows)
+        return Curator(rows, self.account, Noise(stream._bits), share, n_rows)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from discreet.engines.predictions import library, predicted
 from discreet.engines.table import BlockTable, BlockTarget, BlockUnits
 
 __all__ = [
@@ -19,14 +20,14 @@ __all__ = [
 
 def is_lazy(X: Any) -> bool:
     """Return whether X is a table whose rows are elsewhere: in blocks, or to be read into them."""
-    return isinstance(X, BlockTable) or _library(X) in ("dask", "pyspark")
+    return isinstance(X, BlockTable) or library(X) in ("dask", "pyspark")
 
 
 def header_of(X: Any) -> Any:
     """Return a table without rows that has the columns of a lazy one; nothing is read."""
     if isinstance(X, BlockTable):
         return X.header
-    if _library(X) == "pyspark":
+    if library(X) == "pyspark":
         raise TypeError(
             "A Spark dataframe is read with a schema: X, y, groups = "
             "discreet.engines.spark.open(frame, schema), then fit(X, y, groups)."
@@ -52,19 +53,3 @@ def open_table(X: Any, y: Any, groups: Any = None) -> BlockTable:
 
     table = dask.open_table(X, y, groups)
     return table if groups is None else table.by_units()
-
-
-def predicted(X: Any, method: Any) -> Any:
-    """Return what ``method`` predicts for the rows of a lazy table, as a lazy array."""
-    if isinstance(X, BlockTable) or _library(X) == "pyspark":
-        raise TypeError(
-            "Predictions for a Spark dataframe are made where its rows are: encode batches with "
-            "schema.transformer() and call the model in frame.mapInArrow(…)."
-        )
-    from discreet.engines import dask
-
-    return dask.predicted(X, method)
-
-
-def _library(X: Any) -> str:
-    return type(X).__module__.partition(".")[0].replace("dask_expr", "dask")

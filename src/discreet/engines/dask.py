@@ -111,7 +111,7 @@ class DaskEngine:
 
 def header_of(X: Any) -> Any:
     """Return a table without rows that has the columns of a Dask array or frame."""
-    return X._meta if _is_frame(X) else np.empty((0, *X.shape[1:]), dtype=X.dtype)
+    return X._meta if is_frame(X) else np.empty((0, *X.shape[1:]), dtype=X.dtype)
 
 
 def open_table(X: Any, y: Any, groups: Any = None) -> BlockTable:
@@ -130,7 +130,7 @@ def open_table(X: Any, y: Any, groups: Any = None) -> BlockTable:
     single = all(dtype == np.float32 for dtype in types)
     engine, read = DaskEngine(_client()), delayed(_read, pure=False)
     about = (header.shape[1], "float32" if single else "float64")
-    whole = _whole(X)
+    whole = whole_of(X)
     beside = {"y": y} if groups is None else {"y": y, "groups": groups}
     tables = [whole, *(_beside(name, whole, given) for name, given in beside.items())]
     together = _read_together(tables)
@@ -173,7 +173,7 @@ def open(
         None if the schema has no unit.
     """
     check_schema(schema)
-    parts = data.to_delayed() if _is_frame(data) else [file.path for file in source(data).files]
+    parts = data.to_delayed() if is_frame(data) else [file.path for file in source(data).files]
     if not parts:
         raise TypeError("data must be files that workers can read, or a Dask dataframe.")
     engine, encode = DaskEngine(_client()), delayed(_encode, pure=False)
@@ -226,14 +226,14 @@ def _client() -> Any:
         return None
 
 
-def _is_frame(X: Any) -> bool:
+def is_frame(X: Any) -> bool:
     """Return whether X is a dataframe or a series: its parts have sizes that nobody knows."""
     return hasattr(X, "to_delayed") and hasattr(X, "npartitions") and not hasattr(X, "numblocks")
 
 
-def _whole(X: Any) -> Any:
+def whole_of(X: Any) -> Any:
     """Return an array or frame with all of its columns in each block."""
-    if _is_frame(X) or X.ndim == 1 or X.numblocks[1] == 1:
+    if is_frame(X) or X.ndim == 1 or X.numblocks[1] == 1:
         return X
     return X.rechunk({1: -1})
 
@@ -259,7 +259,7 @@ def _read_together(tables: Sequence[Any]) -> list[Delayed] | None:
     This is for frames of one reading, which Dask may then optimise as a whole: it reads the columns
     that are needed, and makes one task of all steps of a block.
     """
-    if not all(_is_frame(table) and hasattr(table, "expr") for table in tables):
+    if not all(is_frame(table) and hasattr(table, "expr") for table in tables):
         return None
     if len(set(map(_readers, tables))) > 1:
         return None
@@ -278,7 +278,7 @@ def _pieces(*pieces: Any) -> tuple[Any, ...]:
 
 def _beside(name: str, X: Any, y: Any) -> Any:
     """Return targets or groups, divided as X is."""
-    if not _is_frame(X) and not np.isnan(X.shape[0]) and not _is_frame(y):
+    if not is_frame(X) and not np.isnan(X.shape[0]) and not is_frame(y):
         y = y if hasattr(y, "numblocks") else da.from_array(np.asarray(y), chunks=-1)
         if not np.isnan(y.shape[0]):
             if y.shape[0] != X.shape[0]:
@@ -290,7 +290,7 @@ def _beside(name: str, X: Any, y: Any) -> Any:
             f"{name} must be a Dask array or series like X, divided in the same way; got "
             f"{type(y).__name__}. Take both from one dataframe."
         )
-    y = _whole(y)
+    y = whole_of(y)
     if _count(y) != _count(X):
         raise ValueError(
             f"X and {name} must be divided into the same blocks; got {_count(X)} and {_count(y)}. "
@@ -301,23 +301,3 @@ def _beside(name: str, X: Any, y: Any) -> Any:
 
 def _count(X: Any) -> int:
     return int(X.npartitions)
-
-
-def predicted(X: Any, method: Any) -> Any:
-    """Return what ``method`` predicts for an array or frame: a Dask array, computed by need."""
-    frame = _is_frame(X)
-    parts = list(np.ravel(_whole(X).to_delayed()))
-    sizes = (np.nan,) * len(parts) if frame else X.chunks[0]
-    like = method(X._meta_nonempty if frame else np.zeros((1, X.shape[1])))[:0]
-    run = delayed(_predict, pure=False)
-    model = delayed(method, pure=False, traverse=False)
-    return da.concatenate(
-        [
-            da.from_delayed(run(model, part, like), (size, *like.shape[1:]), dtype=like.dtype)
-            for part, size in zip(parts, sizes, strict=True)
-        ]
-    )
-
-
-def _predict(method: Any, part: Any, empty: NDArray[Any]) -> NDArray[Any]:
-    return np.asarray(method(part)) if len(part) else empty

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,7 +32,7 @@ from discreet.objectives import L2, LOSSES, Logistic, Loss, MulticlassHinge, Pro
 from discreet.preparation import Scale, Step
 from discreet.solvers import Solution
 from discreet.statement import LABELS_TAKEN
-from discreet.validate import FloatArray, check_fields, number
+from discreet.validate import CheckedFields, FloatArray, Positive, number
 
 BEND = 0.25
 """Growth of scores beyond the reach of a link, per factor e of their distance from it."""
@@ -284,7 +284,7 @@ def label_codes(y: NDArray[Any], declared: NDArray[Any]) -> NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class Link:
+class Link(CheckedFields):
     """Map from scores of a logistic model with clipped gradients to probabilities.
 
     A row of score m whose gradient was clipped contributed a slope of at most c instead of 1 − σ(m)
@@ -302,14 +302,9 @@ class Link:
     everywhere), ``noise`` is v for such a row.
     """
 
-    slope: float = 1.0
-    noise: float = 0.0
-    reach: float | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self, number, "slope", least=1e-12)
-        check_fields(self, number, "noise", least=0.0)
-        check_fields(self, number, "reach", above=0.0, optional=True)
+    slope: Annotated[float, partial(number, least=1e-12)] = 1.0
+    noise: Annotated[float, partial(number, least=0.0)] = 0.0
+    reach: Positive | None = None
 
     @classmethod
     def of(

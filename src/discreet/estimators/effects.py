@@ -28,7 +28,7 @@ from discreet.inference.selection import selected as choose_coefficients
 from discreet.objectives import Logistic
 from discreet.preparation.features import Splines
 from discreet.preparation.pipeline import unclipped_map
-from discreet.preparation.whitening import FittedCentre
+from discreet.preparation.steps import FittedCentre
 from discreet.statement import neighbours
 from discreet.validate import FloatArray
 

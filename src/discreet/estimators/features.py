@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from discreet.core import Budget
+from discreet.preparation.bounds import Bounds
 from discreet.preparation.features import DEGREES, Expansion, Fourier, Splines
-from discreet.preparation.steps import Bounds, Step
+from discreet.preparation.steps import Step
 from discreet.validate import FloatArray, choice, display, number
 
 KINDS = ("auto", "linear", "additive", "kernel")

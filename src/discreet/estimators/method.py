@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from discreet.accounting.composition import Division, divide
+from discreet.accounting.composition import Division
+from discreet.accounting.planning import divide
 from discreet.core import Budget
 from discreet.design import check_columns, number_columns
 from discreet.errors import NotSupported

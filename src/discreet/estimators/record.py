@@ -30,7 +30,8 @@ from discreet.preparation import (
     from_dict,
     to_dict,
 )
-from discreet.preparation.features import Expansion, from_plain, to_plain
+from discreet.preparation.feature_records import from_plain, to_plain
+from discreet.preparation.features import Expansion
 
 __all__ = ["KINDS", "NOT_SAVED", "Entry", "LinearFit", "Model", "record_of"]
 

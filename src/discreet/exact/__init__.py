@@ -3,13 +3,14 @@
 Trusted, with one proof page per module: `perturbed` with its `certificate`
 (docs/proofs/objective_perturbation.md), `output_perturbation` (docs/proofs/outpert.md,
 docs/proofs/permutation_sgd.md) and `noisy_descents` (docs/proofs/descents.md). `minimise` is not:
-what it proposes must pass the certificate. `cell_questions` and `histogram` are what private drafts
-of schemas ask (docs/proofs/histogram.md).
+what it proposes must pass the certificate. Nor is `calibration`: an account checks what it plans.
+`cell_questions` and `histogram` are what private drafts of schemas ask (docs/proofs/histogram.md).
 
 Solvers hold settings and plans, and pass these computations to `Curator.run`, `Curator.release` or,
 for baselines, `Curator.reveal`; a `Descent` is passed to `Curator.descend`.
 """
 
+from discreet.exact.calibration import Headroom
 from discreet.exact.minimise import (
     MeanObjective,
     Optimizer,
@@ -28,7 +29,6 @@ from discreet.exact.output_perturbation import (
 from discreet.exact.perturbed import (
     SMALLEST_BOUND,
     Constants,
-    Headroom,
     Perturbation,
     PerturbedMinimum,
     check_corners,

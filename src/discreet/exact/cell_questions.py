@@ -20,14 +20,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.budget import Relation
-from discreet.core.mechanisms import Laplace
+from discreet.core.mechanisms import (
+    ExponentialMechanism,
+    Laplace,
+    PermuteAndFlip,
+    SelectionMechanism,
+)
 from discreet.core.noise import Noise
 from discreet.core.questions import Answer, Public, Question
 from discreet.core.ranges import refuse_monotone, select_bounds_from_counts
-from discreet.core.selections import ExponentialMechanism, PermuteAndFlip, SelectionMechanism
 from discreet.errors import PrivacyError
 from discreet.exact.histogram import LimitedHistogram, StabilityHistogram, noisy_limit
-from discreet.rows.counts import edges
+from discreet.rows.moments import edges
 from discreet.validate import FloatArray, check_fields, integer, number
 
 
@@ -47,7 +51,7 @@ class Cells(Protocol):
         """Return the number of cells that are whole numbers, less that of other numbers."""
 
     def number_counts(self, column: str, candidates: FloatArray) -> NDArray[np.int64]:
-        """Count the numbers between candidates, as `discreet.rows.counts.cell_counts` does."""
+        """Count the numbers between candidates, as `discreet.rows.moments.cell_counts` does."""
 
     def text_counts(self, column: str, prefix: int | None) -> Mapping[str, int]:
         """Count the rows that hold each text, or each start of texts of ``prefix`` letters."""

@@ -12,8 +12,8 @@ import numpy as np
 
 from discreet.accounting.budget import Relation
 from discreet.accounting.subsampling import SampledGaussian
+from discreet.core.account import Mechanism
 from discreet.core.bits import permutation, uniform_index
-from discreet.core.filters import Mechanism
 from discreet.core.mechanisms import AdditiveMechanism, Gaussian, L2Norm
 from discreet.core.noise import Noise
 from discreet.errors import NotSupported, PrivacyError

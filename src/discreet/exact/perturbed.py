@@ -15,20 +15,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from discreet.accounting.budget import Budget, Relation
-from discreet.accounting.composition import Remainder
-from discreet.accounting.objective_perturbation import (
-    ObjectivePerturbation,
-    curvature_cost,
-    noise_ratio,
-    profile,
-)
-from discreet.accounting.profiles import Profile
+from discreet.accounting.budget import Relation
+from discreet.accounting.objective_perturbation import ObjectivePerturbation, curvature_cost
 from discreet.core import Gaussian, L2Norm
 from discreet.core.noise import Noise, from_grid
 from discreet.errors import NotSupported, PrivacyError
@@ -114,42 +106,6 @@ class Perturbation:
             "corners": constants.corners,
             "output_mu": 0.0 if self.output is None else self.output.loss.mu,
         }
-
-
-@dataclass(frozen=True)
-class Headroom:
-    """Budget of everything in a fit, μ² of what is released before the minima, and their number."""
-
-    whole: Budget
-    before: Fraction
-    releases: int
-
-    @classmethod
-    def of(cls, budget: Budget, releases: int) -> Headroom:
-        """Return the headroom in a solver's budget, which a preparation may have a part of."""
-        if isinstance(budget, Remainder):
-            return cls(budget.whole, budget.before, releases)
-        return cls(budget, Fraction(0), releases)
-
-    def scale(self, constants: Constants, ridge: float, output: Gaussian) -> float:
-        """Return the least noise at λ with which everything keeps the budget, or infinity."""
-        ratio = noise_ratio(
-            self.whole.epsilon,
-            self.whole.delta,
-            curvature_cost=constants.cost(ridge),
-            relation=self.whole.relation,
-            corners=constants.corners,
-            output_mu=output.loss.mu,
-            releases=self.releases,
-            before=self.before,
-        )
-        return constants.lipschitz / ratio * SLACK if ratio else math.inf
-
-    def true_epsilon(self, constants: Constants, perturbation: Perturbation) -> float:
-        """Return the ε of everything together, at the budget's δ."""
-        facts = perturbation.facts(constants)
-        own = profile(**facts, relation=self.whole.relation, releases=self.releases)
-        return Profile.gaussian(self.before).then(own).epsilon(self.whole.delta)
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ from importlib.metadata import version
 from typing import Any
 
 from discreet.errors import LedgerError
+from discreet.ledger.signatures import Signer
 from discreet.ledger.sqlite import Mark, MemoryStore, SqliteStore
-from discreet.ledger.store import Event, PostgresStore, Signer, Transaction
+from discreet.ledger.store import Event, PostgresStore, Transaction
 
 # Books in the memory of this process, by key.
 _HERE: weakref.WeakValueDictionary[str, Book] = weakref.WeakValueDictionary()

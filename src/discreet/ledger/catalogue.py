@@ -11,8 +11,9 @@ from discreet.accounting.budget import Budget, Relation
 from discreet.errors import LedgerError
 from discreet.ledger.book import Book, checked_text
 from discreet.ledger.costs import CostTotals
-from discreet.ledger.dataset import Dataset, settings_of
+from discreet.ledger.dataset import Dataset
 from discreet.ledger.limits import DatasetSettings, Limits
+from discreet.ledger.state import settings_of
 from discreet.ledger.verification import Verification, verify
 from discreet.validate import integer
 

@@ -9,8 +9,7 @@ depend on results, may also take the whole limit. Proof: docs/proofs/ledger.md.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, Self
@@ -167,30 +166,6 @@ class Limits:
             for each in data["mixed"]
         ]
         return cls(budget, **own, mixed=tuple(mixed))
-
-
-def largest(fits: Callable[[Budget], bool], budget: Budget) -> float:
-    """Find the largest ε, rounded down to four digits, of a budget that fits, or 0.
-
-    Its δ and relation are those of ``budget``.
-    """
-
-    def at(epsilon: float) -> bool:
-        return epsilon > 0 and fits(replace(budget, epsilon=epsilon))
-
-    low = 0.0
-    high = budget.epsilon
-    while at(high) and high < 1e6:
-        low = high
-        high = 2 * high
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if at(middle) else (low, middle)
-    if low <= 1e-9:
-        return 0.0
-    unit = 10.0 ** (math.floor(math.log10(low)) - 3)
-    rounded = float(f"{math.floor(low / unit * (1 + 1e-12)) * unit:.4g}")
-    return rounded if at(rounded) else float(f"{rounded - unit:.4g}")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ import errno
 import hashlib
 import os
 import re
-import shutil
 import sqlite3
 import tempfile
 import threading
@@ -27,38 +26,15 @@ from pathlib import Path
 from typing import Any
 
 from discreet.errors import LedgerError
+from discreet.ledger.files import (
+    PATIENCE,
+    PROBLEMS,
+    make_private,
+    same_file,
+    share_companions,
+    translated,
+)
 from discreet.ledger.store import Transaction
-
-PATIENCE = 60.0  # seconds to wait for other writers
-
-_PROBLEMS = {
-    sqlite3.SQLITE_FULL: "the disk is full. Make room and try again",
-    sqlite3.SQLITE_READONLY: "it cannot be written to. Ask for write access to the file and its "
-    "folder",
-    sqlite3.SQLITE_PERM: "it cannot be written to. Ask for write access to the file and its folder",
-    sqlite3.SQLITE_BUSY: f"others have kept it locked for {PATIENCE:g} seconds. Try again",
-    sqlite3.SQLITE_CORRUPT: "it is damaged (truncated, or overwritten in part). Restore a backup, "
-    "and enter what was spent since",
-    sqlite3.SQLITE_NOTADB: "it is not a ledger, or it is damaged. Restore a backup",
-    sqlite3.SQLITE_CANTOPEN: "it, or a file beside it, cannot be opened",
-    sqlite3.SQLITE_IOERR: "reading or writing failed",
-}
-
-
-_SMALLEST_SPACE = 2**20  # bytes: with less left, a failure to write is one of a full disk
-
-
-def _translated(name: str, error: sqlite3.Error, folder: Path | None = None) -> LedgerError:
-    extended = getattr(error, "sqlite_errorcode", 0)
-    code = extended & 0xFF
-    if code == sqlite3.SQLITE_IOERR and folder is not None:
-        full = shutil.disk_usage(folder).free < _SMALLEST_SPACE
-        if full or extended == sqlite3.SQLITE_IOERR_SHMSIZE:  # no room for the index of the log
-            code = sqlite3.SQLITE_FULL
-    if code == sqlite3.SQLITE_ERROR and "no such table" in str(error):
-        code = sqlite3.SQLITE_NOTADB
-    problem = _PROBLEMS.get(code, f"the database failed ({error})")
-    return LedgerError(f"{name}: {problem}. Nothing was charged.")
 
 
 @contextmanager
@@ -94,7 +70,7 @@ class SqliteStore:
         check_folder(os.fspath(folder))
         part = folder / f".{self._path.name}.{uuid.uuid4().hex}.part"
         try:
-            _make_private(part)
+            make_private(part)
             with closing(_connect(part)) as connection:
                 with _transaction(connection, write=True) as transaction:
                     transaction.start(identity)
@@ -103,10 +79,10 @@ class SqliteStore:
                 if not self._path.exists():  # else another process was first
                     os.rename(part, self._path)  # not a link: the file never has two names
         except sqlite3.Error as error:
-            raise _translated(self.name, error, self._path.parent) from error
+            raise translated(self.name, error, self._path.parent) from error
         except OSError as error:
             full = error.errno == errno.ENOSPC
-            problem = _PROBLEMS[sqlite3.SQLITE_FULL] if full else error.strerror
+            problem = PROBLEMS[sqlite3.SQLITE_FULL] if full else error.strerror
             raise LedgerError(f"{self.name}: {problem}. Nothing was charged.") from error
         finally:
             with suppress(FileNotFoundError):
@@ -130,10 +106,10 @@ class SqliteStore:
                 closing(_connect(self._path)) as connection,
                 _transaction(connection, write=write) as transaction,
             ):
-                _share_companions(self._path)
+                share_companions(self._path)
                 yield transaction
         except sqlite3.Error as error:
-            raise _translated(self.name, error, self._path.parent) from error
+            raise translated(self.name, error, self._path.parent) from error
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -145,32 +121,6 @@ def _connect(path: Path) -> sqlite3.Connection:
     for setting in ("synchronous = EXTRA", "fullfsync = ON", "trusted_schema = OFF"):
         connection.execute(f"PRAGMA {setting}")
     return connection
-
-
-def _make_private(path: Path) -> None:
-    """Make an empty file for its owner and, as far as the umask allows, the group of its folder."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o660)
-    try:
-        group = path.parent.stat().st_gid
-        if hasattr(os, "fchown") and os.fstat(handle).st_gid != group:
-            try:
-                os.fchown(handle, -1, group)
-            except PermissionError:  # the group is that of the process: nobody chose it
-                os.fchmod(handle, 0o600)
-    finally:
-        os.close(handle)
-
-
-def _share_companions(path: Path) -> None:
-    """Give the log and its index, which have the ledger's mode, the ledger's group as well."""
-    if not hasattr(os, "chown"):
-        return
-    real = os.path.realpath(path)
-    group = os.stat(real).st_gid
-    for companion in (f"{real}-wal", f"{real}-shm"):
-        with suppress(OSError):  # there is none, or another user made it, who shares it as well
-            if os.stat(companion).st_gid != group:
-                os.chown(companion, -1, group)
 
 
 @contextmanager
@@ -220,7 +170,7 @@ class MemoryStore:
                 with _transaction(self._connection, write=write) as transaction:
                     yield transaction
             except sqlite3.Error as error:
-                raise _translated(self.name, error) from error
+                raise translated(self.name, error) from error
 
 
 NETWORK = {
@@ -253,7 +203,7 @@ def check_one_name(name: str, path: Path) -> None:
     """Refuse a ledger that can be reached by a second name, with locks and a log of its own."""
     found = path.stat()
     if path.is_file() and found.st_nlink != 1:
-        others = ", ".join(_same_file(path)) or "in other folders"
+        others = ", ".join(same_file(path)) or "in other folders"
         raise LedgerError(
             f"{name} has {found.st_nlink} names (hard links; others: {others}). Locks of SQLite "
             "belong to a name, so the same budget could be taken under each. Nothing was charged. "
@@ -265,16 +215,6 @@ def check_one_name(name: str, path: Path) -> None:
             "belong to a name, so the same budget could be taken under each. Nothing was charged. "
             "Mount the folder of the ledger instead of the file."
         )
-
-
-def _same_file(path: Path) -> list[str]:
-    """Return the other names of a file in its folder."""
-    found = path.stat()
-    real = Path(os.path.realpath(path))
-    inside: list[str] = []
-    with suppress(OSError), os.scandir(real.parent) as entries:  # a folder that may not be listed
-        inside += [entry.name for entry in entries if entry.inode() == found.st_ino]
-    return sorted(other for other in inside if other != real.name)
 
 
 def mounts() -> list[tuple[str, str]]:

@@ -16,7 +16,8 @@ from discreet.accounting.profiles import root_up
 from discreet.errors import PrivacyError
 from discreet.ledger.costs import CostTotals, PrivacyCost
 from discreet.ledger.limits import DatasetSettings, Limits
-from discreet.ledger.store import GENESIS, Event, Transaction, signed_by
+from discreet.ledger.signatures import is_signed
+from discreet.ledger.store import GENESIS, Event, Transaction
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ class _Check:
         signer = body.get("signer")
         if (signer is None) != (event.signature is None):
             raise _Wrong("its signature was removed or added.")
-        if signer is not None and not signed_by(event, signer):
+        if signer is not None and not is_signed(event.hash, event.signature, signer):
             raise _Wrong("its signature is not valid.")
         if self.keys and signer not in self.keys:
             raise _Wrong("it is not signed by one of the given keys.")

@@ -4,16 +4,15 @@
 ``discreet.objectives.formulas``, which loads numba: import it when a loop is about to run.
 """
 
+from discreet.objectives.advice import Local, Scored
 from discreet.objectives.families import Gamma, Pinball, Poisson, SmoothPinball
 from discreet.objectives.losses import (
     Hinge,
     Huber,
     HuberHinge,
-    Local,
     Logistic,
     Loss,
     MulticlassHinge,
-    Scored,
     Sigmoid,
     Softmax,
     Squared,

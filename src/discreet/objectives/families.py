@@ -18,56 +18,23 @@ loss                φ' of the margin m and the target y    bound on |φ'| bound
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.objectives.losses import Huber, Local, Loss, Scored, Task, arrays, as_float
+from discreet.objectives.advice import GammaAdvice, PinballAdvice, PoissonAdvice
+from discreet.objectives.losses import Loss, Task, arrays, as_float
 from discreet.validate import FloatArray, check_fields, number, positive
 
 SMOOTHING = 0.02
 """h of `SmoothPinball`: half the width of its quadratic part."""
 
-WINDOW = 0.35
-"""Half the width of the window for the density of residuals, over their scale."""
-
-_NORMAL = NormalDist()
-
-
-@functools.cache
-def _excess(quantile: float) -> float:
-    """Return the mean density of normal errors in the window over that at their quantile.
-
-    The scale of residuals is their median size, over that of normal ones around their mean.
-    """
-    at = _NORMAL.inv_cdf(quantile)
-    low = 0.0
-    high = 10.0
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        narrow = _NORMAL.cdf(at + middle) - _NORMAL.cdf(at - middle) < 0.5
-        low, high = (middle, high) if narrow else (low, middle)
-    window = WINDOW * low / _NORMAL.inv_cdf(0.75)
-    share = _NORMAL.cdf(at + window) - _NORMAL.cdf(at - window)
-    return share / (2.0 * window * _NORMAL.pdf(at))
-
-
-def _log_link(mean: float, deviation: float, largest: float) -> tuple[float, float]:
-    """Return mean and deviation that targets from 0 to ``largest`` can have together.
-
-    Their variance is at most ``largest`` times their mean; noise may say otherwise.
-    """
-    mean = min(max(mean, deviation**2 / largest), largest)
-    return mean, min(deviation, math.sqrt(mean * largest))
-
 
 @dataclass(frozen=True)
-class Poisson(Loss):
+class Poisson(PoissonAdvice, Loss):
     """Half the Poisson deviance at the mean exp(m), of targets from 0 to c.
 
     φ' = min(exp(m), c) − y: a mean beyond c, which no target has, counts as c. Targets outside
@@ -101,10 +68,6 @@ class Poisson(Loss):
         """Bound on φ''."""
         return self.limit
 
-    def local(self, mean: float, deviation: float) -> Local:
-        mean, deviation = _log_link(mean, deviation, self.limit)
-        return Local(math.log(mean), 1.0 / mean, deviation, mean, 0.5)
-
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         m, y = arrays(margin, target)
         y = np.clip(y, 0.0, self.limit)
@@ -130,7 +93,7 @@ class Poisson(Loss):
 
 
 @dataclass(frozen=True)
-class Gamma(Loss):
+class Gamma(GammaAdvice, Loss):
     """Half the gamma deviance at the mean exp(m), of positive targets.
 
     φ' = max(1 − y·exp(−m), −c): a target beyond 1 + c times the mean counts as that.
@@ -162,10 +125,6 @@ class Gamma(Loss):
         """Bound on φ''."""
         return 1.0 + self.threshold
 
-    def local(self, mean: float, deviation: float) -> Local:
-        mean, deviation = _log_link(mean, deviation, 1.0)
-        return Local(math.log(mean), 1.0 / mean, min(deviation / mean, self.slope_bound), 1.0, 0.5)
-
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         m, y = arrays(margin, target)
         with np.errstate(all="ignore"):
@@ -190,7 +149,7 @@ class Gamma(Loss):
 
 
 @dataclass(frozen=True)
-class Pinball(Loss):
+class Pinball(PinballAdvice, Loss):
     """Pinball loss of the residual r = m − y: (1 − q)·r above the target, −q·r below it.
 
     Parameters
@@ -217,29 +176,6 @@ class Pinball(Loss):
     def slope_bound(self) -> float:
         """Bound on |φ'|."""
         return max(self.quantile, 1.0 - self.quantile)
-
-    def smoothed(self, width: float) -> Loss:
-        """Return the loss with its kink rounded off; the width is that of `SmoothPinball`."""
-        return SmoothPinball(self.quantile)
-
-    def scored(self, unit: float) -> Scored:
-        """Return slopes with their kink, and the density of residuals in a window around it.
-
-        φ'' of Huber's loss counts residuals within its threshold; over the width of that window,
-        their mean is the density that the mean of φ' has as its derivative. It is divided by what
-        the mean over the window is of the density at the quantile, for normal errors.
-        """
-        window = WINDOW * unit
-        width = 2.0 * window * _excess(self.quantile)
-        return Scored(Pinball(self.quantile), Huber(window), 1.0 / width)
-
-    def local(self, mean: float, deviation: float) -> Local:
-        """Take targets to be normal: φ'' is their mean density near the quantile."""
-        at = _NORMAL.inv_cdf(self.quantile)
-        reach = SMOOTHING / deviation
-        density = (_NORMAL.cdf(at + reach) - _NORMAL.cdf(at - reach)) / (2.0 * SMOOTHING)
-        slope = math.sqrt(self.quantile * (1.0 - self.quantile))
-        return Local(mean + at * deviation, 1.0, slope, density)
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         m, y = arrays(margin, target)

@@ -30,11 +30,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.objectives.advice import Advice, HingeAdvice, HuberAdvice, SquaredAdvice
 from discreet.validate import FloatArray, check_fields, integer, positive
 
 Task: TypeAlias = Literal["classification", "regression"]
@@ -45,36 +46,8 @@ def arrays(margin: ArrayLike, target: ArrayLike) -> tuple[FloatArray, FloatArray
     return np.asarray(margin, dtype=np.float64), np.asarray(target, dtype=np.float64)
 
 
-class Local(NamedTuple):
-    """Shape of a loss around the best constant, for targets of a known mean and deviation.
-
-    ``margin`` is that constant, ``scale`` the change of the margin per unit of the target,
-    ``slope`` the typical size of φ' and ``curvature`` the typical φ''. ``convexity`` is what a
-    constant loses for each unit of the variance of margins: 1/2 where targets are exponentials of
-    them.
-    """
-
-    margin: float
-    scale: float
-    slope: float
-    curvature: float
-    convexity: float = 0.0
-
-
-LIMIT = 3.5
-"""Slopes of squared errors are cut to this many times their scale in scores."""
-
-
-class Scored(NamedTuple):
-    """Losses that inference sums: slopes of one, and ``factor`` times the curvature of another."""
-
-    slopes: Loss
-    curvature: Loss
-    factor: float = 1.0
-
-
 @dataclass(frozen=True)
-class Loss(ABC):
+class Loss(Advice, ABC):
     """A row's loss φ(margin, target), with the constants that privacy proofs use.
 
     A new loss is a frozen dataclass that defines the class attributes, the two bounds (as class
@@ -157,28 +130,6 @@ class Loss(ABC):
         """
         return 2 if self.n_outputs == 1 else None
 
-    def smoothed(self, width: float) -> Loss:
-        """Return this loss with its kinks rounded off over ``width``; itself if it has none."""
-        return self
-
-    def local(self, mean: float, deviation: float) -> Local:
-        """Estimate the loss's shape at targets of this mean and deviation: advice for solvers.
-
-        φ'' is its bound, times the share of normal residuals that a bounded slope leaves as they
-        are. Not less than half of it, as a step of more than twice Newton's may not be stable.
-        """
-        curvature = 1.0 if self.curvature_bound is None else self.curvature_bound
-        if math.isfinite(self.slope_bound):
-            curvature *= max(0.5, math.erf(self.slope_bound / (deviation * math.sqrt(2.0))))
-        return Local(mean, 1.0, deviation, curvature)
-
-    def scored(self, unit: float) -> Scored:
-        """Return what inference sums (docs/inference.md); ``unit`` is the scale of residuals.
-
-        By default slopes and curvature of this loss, whose slopes then need a bound.
-        """
-        return Scored(self, self)
-
     @abstractmethod
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         """Return φ(margin, target), which is at least 0."""
@@ -221,7 +172,7 @@ class Logistic(Loss):
 
 
 @dataclass(frozen=True)
-class Hinge(Loss):
+class Hinge(HingeAdvice, Loss):
     """Hinge loss, max(0, 1 − ym), for targets ±1. Not smooth: it has a kink at ym = 1."""
 
     name: ClassVar[str] = "hinge"
@@ -230,10 +181,6 @@ class Hinge(Loss):
     slope_bound = 1.0
     curvature_bound = None  # it has a kink at ym = 1
     gradient_corners = 1  # φ' never changes its sign
-
-    def smoothed(self, width: float) -> Loss:
-        """Return the hinge with its kink rounded off over ``width`` on either side."""
-        return HuberHinge(width)
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         m, y = arrays(margin, target)
@@ -336,7 +283,7 @@ class Sigmoid(Loss):
 
 
 @dataclass(frozen=True)
-class Huber(Loss):
+class Huber(HuberAdvice, Loss):
     """Huber loss of the residual r = m − y: r²/2 for |r| ≤ t, t(|r| − t/2) beyond.
 
     Parameters
@@ -363,11 +310,6 @@ class Huber(Loss):
         """Bound on |φ'|."""
         return self.threshold
 
-    def scored(self, unit: float) -> Scored:
-        """Return the loss with a threshold of at most 3.5 units."""
-        cut = Huber(min(LIMIT * unit, self.threshold))
-        return Scored(cut, cut)
-
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         m, y = arrays(margin, target)
         t = self.threshold
@@ -388,7 +330,7 @@ class Huber(Loss):
 
 
 @dataclass(frozen=True)
-class Squared(Loss):
+class Squared(SquaredAdvice, Loss):
     """Squared loss, (m − y)²/2. Its slope is unbounded, so private methods must clip it.
 
     With a limit t, rows with a target of t or more have no loss at margins above their target, nor
@@ -413,11 +355,6 @@ class Squared(Loss):
     def __post_init__(self) -> None:
         check_fields(self, positive, "limit", optional=True)
         object.__setattr__(self, "parameter", math.inf if self.limit is None else self.limit)
-
-    def scored(self, unit: float) -> Scored:
-        """Return Huber's loss: it has the same solution if errors are symmetric."""
-        cut = Huber(LIMIT * unit)
-        return Scored(cut, cut)
 
     def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
         with np.errstate(over="ignore"):

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 
 from discreet import exact
 from discreet.accounting import conversions
-from discreet.accounting.objective_perturbation import ridge_for
+from discreet.accounting.calibration import ridge_for
 from discreet.core import Budget, Gaussian
 from discreet.objectives import Logistic, Problem
 from discreet.papers.objpert import MinimumSolver, Share

@@ -18,7 +18,7 @@ import numpy as np
 
 from discreet.accounting import conversions
 from discreet.accounting.budget import Measure
-from discreet.accounting.composition import affordable_selection
+from discreet.accounting.planning import affordable_selection
 from discreet.core import Budget, Curator, ExponentialMechanism, LaplaceNoisyMax, Relation
 from discreet.core.questions import CornerGradient
 from discreet.errors import NotSupported

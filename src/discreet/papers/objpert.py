@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 from discreet import exact
 from discreet.accounting import conversions
 from discreet.accounting.budget import Measure
-from discreet.accounting.objective_perturbation import pure_scale, ridge_for
+from discreet.accounting.calibration import pure_scale, ridge_for
 from discreet.accounting.profiles import root_up
 from discreet.core import Budget, Curator, Gaussian, L2Norm, Relation
 from discreet.objectives import Loss, Problem

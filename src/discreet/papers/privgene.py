@@ -18,7 +18,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from discreet.accounting.budget import Measure
-from discreet.accounting.composition import affordable_selection
+from discreet.accounting.planning import affordable_selection
 from discreet.core import Budget, Curator, ExponentialMechanism, Relation
 from discreet.core.questions import CandidateLosses
 from discreet.objectives import Problem

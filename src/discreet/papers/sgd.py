@@ -15,7 +15,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_for
+from discreet.accounting.calibration import noise_multiplier_for
+from discreet.accounting.subsampling import SampledGaussian
 from discreet.core import Budget, Curator, Relation
 from discreet.core.questions import Gradient
 from discreet.errors import NotSupported

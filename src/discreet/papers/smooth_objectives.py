@@ -24,7 +24,8 @@ import numpy as np
 
 from discreet.accounting import conversions
 from discreet.accounting.budget import Measure
-from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_for
+from discreet.accounting.calibration import noise_multiplier_for
+from discreet.accounting.subsampling import SampledGaussian
 from discreet.core import Budget, Curator, Gaussian, L2Norm, Relation
 from discreet.errors import NotSupported
 from discreet.exact import Descent, GradientDescent, check_evaluated, check_step, smoothness_of

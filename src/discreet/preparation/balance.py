@@ -17,8 +17,7 @@ from discreet.accounting.budget import Budget, Measure
 from discreet.core import Gaussian, L2Norm
 from discreet.core.questions import ClassCounts
 from discreet.core.session import Session, Stream
-from discreet.preparation.steps import Mechanism
-from discreet.preparation.whitening import Centre
+from discreet.preparation.steps import Centre, Mechanism
 from discreet.rows import Rows
 from discreet.validate import FloatArray
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from discreet.objectives.compile import KernelModule
-from discreet.preparation.steps import FittedBounds, distinct
+from discreet.preparation.bounds import FittedBounds, distinct
 from discreet.rows.bounds import FOURIER_COLUMNS, FOURIER_GRID, FREQUENCY_GRID, LARGEST_FREQUENCY
 from discreet.validate import FloatArray, check_fields, integer, vector
 
@@ -311,23 +311,3 @@ class FeatureMap:
             return list(columns)
         kept = [columns[j] for j in self.expansion.kept(len(columns))]
         return kept + self.expansion.made_names([columns[j] for j in self.expansion.columns])
-
-
-def to_plain(expansion: Expansion | None) -> dict[str, Any] | None:
-    """Return an expansion as plain data."""
-    if expansion is None:
-        return None
-    values = {each.name: getattr(expansion, each.name) for each in fields(expansion)}  # type: ignore[arg-type]
-    return {"kind": expansion.name, **{key: np.asarray(v).tolist() for key, v in values.items()}}
-
-
-def from_plain(data: dict[str, Any] | None) -> Expansion | None:
-    """Return the expansion that `to_plain` was called on; anything else is a ``ValueError``."""
-    if data is None:
-        return None
-    settings = dict(data)
-    kind = EXPANSIONS.get(settings.pop("kind", None))
-    names = [] if kind is None else [each.name for each in fields(kind)]  # type: ignore[arg-type]
-    if kind is None or set(settings) != set(names):
-        raise ValueError("the features must be those of splines or fourier, with all entries.")
-    return kind(**settings)

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from functools import partial
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
 from discreet.core import Curator
 from discreet.core.questions import ExponentCounts
-from discreet.preparation.steps import FittedStep, Known, RowNorms, Step
+from discreet.preparation.steps import FittedStep, Known, RowNorms, Share, Step
 from discreet.rows import EXPONENTS, OCTAVES, AffineMap
-from discreet.validate import FloatArray, check_fields, integer, positive, vector
+from discreet.validate import FloatArray, Positive, integer, vector
 
 WINDOW = 4
 """Neighbouring exponents that are counted together to find a column: three quarters of a normal
@@ -103,14 +104,10 @@ class Magnitude(Step):
     from it, and released.
     """
 
-    share: float = 0.02
-    known: int = 0
+    share: Share = 0.02
+    known: Annotated[int, partial(integer, least=0)] = 0
     name: ClassVar[str] = "magnitude"
     bounded: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fields(self, integer, "known", least=0)
 
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedMagnitude, Known]:
         """Ask for the counts.
@@ -222,24 +219,26 @@ class Largest(Magnitude):
         return FittedMagnitude(factors, noisy.deviation), norms
 
 
+def powers_of_two(name: str, value: ArrayLike) -> FloatArray:
+    """Return a new one-dimensional float64 array of powers of two."""
+    array = vector(name, value)
+    if not (np.frexp(array)[0] == 0.5).all():
+        raise ValueError(f"{name} must be powers of two.")
+    return array
+
+
 @dataclass(frozen=True, eq=False)
 class FittedMagnitude(FittedStep):
     """A power of two per column, which entries are multiplied by."""
 
-    factors: FloatArray
-    deviation: float
+    factors: Annotated[FloatArray, powers_of_two]
+    deviation: Positive
     name: ClassVar[str] = "magnitude"
     multiplies: ClassVar[str] = "factors"
     condition_text: ClassVar[str] = (
         "entries were counted by column and binary exponent, the counts released with noise of "
         "standard deviation {deviation:.4g}, and columns scaled by them"
     )
-
-    def __post_init__(self) -> None:
-        check_fields(self, vector, "factors")
-        if not (np.frexp(self.factors)[0] == 0.5).all():
-            raise ValueError("factors must be powers of two.")
-        check_fields(self, positive, "deviation")
 
     def distant(self) -> NDArray[np.intp]:
         """Return the columns whose factor is beyond 2^±20 of the median one."""

@@ -23,21 +23,21 @@ from discreet.core.session import Session, Stream
 from discreet.engines import BlockTable
 from discreet.errors import NotSupported
 from discreet.objectives import Problem
+from discreet.preparation.bounds import Bounds, FittedBounds
 from discreet.preparation.features import Expansion, FeatureMap
 from discreet.preparation.magnitude import Largest, Magnitude
 from discreet.preparation.steps import (
+    MARGIN,
     RADII,
-    Bounds,
-    FittedBounds,
     FittedRadius,
     FittedStep,
     Mechanism,
     Radius,
     RowNorms,
+    Scale,
     Spread,
     Step,
 )
-from discreet.preparation.whitening import MARGIN, Scale
 from discreet.rows import AffineMap, Rows, as_rows
 from discreet.validate import FloatArray, number
 

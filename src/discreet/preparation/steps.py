@@ -1,8 +1,14 @@
-"""Steps that choose among public candidates (`Bounds`, `Radius`, `Spread`), and what a step is.
+"""Steps of a preparation, each beside its fitted form, and what a step is.
 
 A `Step` is a setting: its share of the budget and what it asks the curator for. A `FittedStep`
 holds the numbers that were released, and the affine map that they stand for: what becomes of a row
 in a fit depends on that row and the released numbers.
+
+`Radius` and `Spread` choose among public candidates; `Centre`, `Scale` and `Whiten` use noisy
+moments. A moment needs a public bound on the norm of rows, which travels from step to step
+(`RowNorms`): first it is ``data_norm``, after `Radius` it is 1, and each step states what it
+leaves. What follows from a noisy moment is computed from released and public numbers:
+post-processing.
 
 Proof: docs/proofs/preparation.md.
 """
@@ -10,22 +16,30 @@ Proof: docs/proofs/preparation.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from discreet.accounting import conversions
 from discreet.accounting.budget import Measure
 from discreet.core import Curator, ExponentialMechanism, Gaussian, L2Norm
-from discreet.core.questions import ColumnBounds, MedianNorm
+from discreet.core.questions import MedianNorm, OuterSum, RowSum, SquareSum
 from discreet.rows import AffineMap
-from discreet.validate import FloatArray, check_fields, flag, integer, number, positive, vector
+from discreet.solvers.base import nearest
+from discreet.validate import (
+    CheckedFields,
+    FloatArray,
+    Positive,
+    Vector,
+    number,
+    square_matrix,
+    vector,
+)
 
 Mechanism = ExponentialMechanism | Gaussian | L2Norm
 AnyStep = TypeVar("AnyStep", bound="Step | FittedStep")
@@ -33,8 +47,23 @@ AnyStep = TypeVar("AnyStep", bound="Step | FittedStep")
 LEAST_SPREAD = 1e-6
 """Share of their norm that rows are assumed to keep at least when a mean is subtracted."""
 
+WIDEST = 2048
+"""Largest number of columns that can be whitened: the second moment has about half its square."""
+
+MARGIN = 1.2
+"""After Scale or Whiten: the norm that rows are clipped to in moments, over the typical one."""
+
+LEAST_LEFT = 0.05
+"""Share of their squared norm that rows are assumed to keep when their mean is subtracted."""
+
+LEAST_SHARE = 0.05
+"""Share of the largest possible mean squared norm that rows are assumed to have at least."""
+
 RADII = (1e-21, 1e21)
 """Range of a radius: beyond it single precision would overflow."""
+
+Share = Annotated[float, partial(number, least=1e-6, most=1 - 1e-6)]
+"""Field that is a share of the budget."""
 
 
 @dataclass(frozen=True)
@@ -101,13 +130,12 @@ FITTED_STEPS: dict[str, type[FittedStep]] = {}
 """Classes of fitted steps by name."""
 
 
-class Step:
+class Step(CheckedFields):
     """Base class of steps: frozen dataclasses with a share of the budget.
 
     A step is ``dense`` if it makes a dense table of a sparse one, and ``bounded`` if it needs a
     public bound on the norm of the rows it reads. ``selections`` is its number of selections among
-    public candidates; 0 for a step that asks for one sum. ``limits`` has the range of each setting
-    that is a number, ``flags`` the names of those that are not; ``widest`` is the largest number of
+    public candidates; 0 for a step that asks for one sum. ``widest`` is the largest number of
     columns, if there is one.
     """
 
@@ -116,17 +144,10 @@ class Step:
     dense: ClassVar[bool] = False
     bounded: ClassVar[bool] = True
     selections: int = 0
-    limits: ClassVar[dict[str, tuple[float, float]]] = {}
-    flags: ClassVar[tuple[str, ...]] = ()
     widest: ClassVar[int | None] = None
 
     def __init_subclass__(cls) -> None:
         STEPS[cls.name] = cls
-
-    def __post_init__(self) -> None:
-        for name, (least, most) in {"share": (1e-6, 1 - 1e-6), **self.limits}.items():
-            check_fields(self, number, name, least=least, most=most)
-        check_fields(self, flag, *self.flags)
 
     def mechanism(self, measure: Measure, total: Fraction) -> Mechanism:
         """Return the mechanism whose uses in this step cost at most ``total``, and nearly all.
@@ -154,28 +175,23 @@ class Step:
         raise NotImplementedError
 
 
-class FittedStep:
+class FittedStep(CheckedFields):
     """Base class of fitted steps: frozen dataclasses of released numbers.
 
     ``condition_text`` says what the privacy of the step rests on, with names of fields in braces.
-    ``checks`` has the check of each field, a function of its name and value. Rows are multiplied by
-    the field that ``multiplies`` names, of one entry or row per column, or that of ``subtracts`` is
-    subtracted from them; a step that names neither leaves them as they are.
+    Rows are multiplied by the field that ``multiplies`` names, of one entry or row per column, or
+    that of ``subtracts`` is subtracted from them; a step that names neither leaves them as they
+    are.
     """
 
     name: ClassVar[str]
     condition_text: ClassVar[str]
-    checks: ClassVar[dict[str, Callable[[str, Any], Any]]] = {}
     multiplies: ClassVar[str] = ""
     subtracts: ClassVar[str] = ""
 
     def __init_subclass__(cls) -> None:
         if hasattr(cls, "name"):
             FITTED_STEPS[cls.name] = cls
-
-    def __post_init__(self) -> None:
-        for name, check in self.checks.items():
-            check_fields(self, check, name)
 
     def affine_map(self, before: AffineMap | None, n_features: int) -> AffineMap | None:
         """Return the map that does what ``before`` and then this step do, if there is one.
@@ -224,118 +240,6 @@ def from_dict(data: Any, kinds: Mapping[str, type[AnyStep]]) -> AnyStep:
 
 
 @dataclass(frozen=True)
-class Bounds(Step):
-    """Bring columns without public bounds to [0, 1], by bounds that are chosen privately.
-
-    Each of the columns becomes clip((x − low)/(high − low), 0, 1), where low and high are round
-    numbers between which about ``coverage`` of its values lie.
-
-    Parameters
-    ----------
-    columns : sequence of int
-        Columns of X, counted from 0.
-    share : float
-        Share of the budget, for all of the columns together.
-    coverage : float
-        Share of a column's values that should lie within its bounds.
-    whole : sequence of int
-        Those of the columns that hold whole numbers, such as counts: so are their bounds.
-
-    Notes
-    -----
-    *Privacy.* Two private selections per column among public candidates. The chosen bounds are
-    released.
-    """
-
-    columns: Sequence[int]
-    share: float = 0.1
-    coverage: float = 0.98
-    whole: Sequence[int] = ()
-    name: ClassVar[str] = "bounds"
-    bounded: ClassVar[bool] = False
-    limits: ClassVar[dict[str, tuple[float, float]]] = {"coverage": (0.5, 0.9999)}
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "columns", distinct(self.columns))
-        object.__setattr__(self, "selections", 2 * len(self.columns))
-        object.__setattr__(self, "whole", distinct(self.whole) if len(self.whole) else ())
-        if not set(self.whole) <= set(self.columns):
-            raise ValueError(f"whole must name some of the columns; got {list(self.whole)}.")
-
-    def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedBounds, Known]:
-        """Ask for both bounds of each column."""
-        pairs = [
-            curator.ask(ColumnBounds(j, self.coverage, j in self.whole), mechanism)
-            for j in self.columns
-        ]
-        low, high = np.array(pairs, dtype=np.float64).T
-        return FittedBounds(tuple(self.columns), low, high), norms
-
-
-@dataclass(frozen=True, eq=False)
-class FittedBounds(FittedStep):
-    """Columns and their bounds: x becomes clip((x − low)/(high − low), 0, 1)."""
-
-    columns: tuple[int, ...]
-    low: FloatArray
-    high: FloatArray
-    name: ClassVar[str] = "bounds"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", distinct(self.columns))
-        check_fields(self, vector, "low", "high", size=len(self.columns))
-        if not (self.low < self.high).all():
-            raise ValueError("bounds of a column must have low < high.")
-
-    @property
-    def condition(self) -> str:
-        """Statement of what the privacy of the step rests on."""
-        return (
-            f"bounds of {len(self.columns)} columns were chosen privately among public round "
-            "numbers, and values cut to them"
-        )
-
-    def accepts(self, n_features: int) -> bool:
-        """Return whether the table has all of the columns."""
-        return max(self.columns) < n_features
-
-    def apply(self, X: Any) -> Any:
-        """Return a table with the columns in [0, 1]; a sparse table stays sparse."""
-        if sp.issparse(X):
-            return self._apply_sparse(X)
-        out = np.array(X, order="C")
-        for at, column in enumerate(self.columns):
-            out[:, column] = self._scaled(at, X[:, column])
-        return out
-
-    def _scaled(self, at: int, values: NDArray[Any]) -> FloatArray:
-        low, high = self.low[at], self.high[at]
-        with np.errstate(over="ignore"):
-            scaled: FloatArray = (np.asarray(values, dtype=np.float64) - low) / (high - low)
-        return np.clip(scaled, 0.0, 1.0, out=scaled)
-
-    def _apply_sparse(self, X: Any) -> Any:
-        """Replace the columns. Zeros may change, so the columns are made dense on the way."""
-        kept = X.tocsr(copy=True)
-        ours = np.zeros(X.shape[1], dtype=bool)
-        ours[list(self.columns)] = True
-        kept.data[ours[kept.indices]] = 0
-        kept.eliminate_zeros()
-        dense = np.empty((X.shape[0], len(self.columns)), dtype=X.dtype)
-        for at, column in enumerate(self.columns):
-            dense[:, at] = self._scaled(at, np.asarray(X[:, [column]].toarray())[:, 0])
-        new = sp.csr_array(dense)
-        new = sp.csr_array(
-            (new.data, np.array(self.columns, dtype=new.indices.dtype)[new.indices], new.indptr),
-            shape=X.shape,
-        )
-        total = sp.csr_array(kept) + new
-        total.sort_indices()
-        return total.astype(X.dtype, copy=False)
-
-
-@dataclass(frozen=True)
 class Radius(Step):
     """Bring rows to a common norm: x becomes x/max(R, ‖x‖), of norm at most 1.
 
@@ -356,16 +260,12 @@ class Radius(Step):
     *Privacy.* One private selection among public candidates. The chosen radius is released.
     """
 
-    share: float = 0.01
-    factor: float = 1.1
-    moment_clip: float = 1.0
+    share: Share = 0.01
+    factor: Annotated[float, partial(number, least=0.1, most=100.0)] = 1.1
+    moment_clip: Annotated[float, partial(number, least=1e-3, most=1.0)] = 1.0
     name: ClassVar[str] = "radius"
     bounded: ClassVar[bool] = False
     selections = 1
-    limits: ClassVar[dict[str, tuple[float, float]]] = {
-        "factor": (0.1, 100.0),
-        "moment_clip": (1e-3, 1.0),
-    }
 
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedRadius, RowNorms]:
         """Ask for the median norm; rows have norm at most 1 afterwards."""
@@ -385,9 +285,8 @@ class Radius(Step):
 class FittedRadius(FittedStep):
     """A radius: a row x becomes x/max(radius, ‖x‖), of norm at most 1."""
 
-    radius: float
+    radius: Annotated[float, partial(number, least=RADII[0], most=RADII[1])]
     name: ClassVar[str] = "radius"
-    checks: ClassVar = {"radius": partial(number, least=RADII[0], most=RADII[1])}
     condition_text: ClassVar[str] = (
         "the radius {radius:.4g} was chosen privately by the median norm of the rows, among public "
         "candidates; rows were clipped to it and divided by it"
@@ -421,11 +320,10 @@ class Spread(Step):
     *Privacy.* One private selection among public candidates. The chosen norm is released.
     """
 
-    share: float = 0.01
-    factor: float = 1.5
+    share: Share = 0.01
+    factor: Annotated[float, partial(number, least=0.1, most=10.0)] = 1.5
     name: ClassVar[str] = "spread"
     selections = 1
-    limits: ClassVar[dict[str, tuple[float, float]]] = {"factor": (0.1, 10.0)}
 
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedSpread, RowNorms]:
         """Ask for the median norm; later moments clip rows to a multiple of it.
@@ -444,22 +342,268 @@ class Spread(Step):
 class FittedSpread(FittedStep):
     """A norm that rows are clipped to in the moments of later steps. Rows stay as they are."""
 
-    norm: float
+    norm: Positive
     name: ClassVar[str] = "spread"
-    checks: ClassVar = {"norm": positive}
     condition_text: ClassVar[str] = (
         "the norm {norm:.4g} was chosen privately by the median norm of the rows, among public "
         "candidates, and later moments clip rows to it"
     )
 
 
-def distinct(columns: Any) -> tuple[int, ...]:
-    """Return numbers of columns, each once."""
-    given = tuple(columns) if np.iterable(columns) else ()
-    numbers = tuple(integer("columns", column, least=0) for column in given)
-    if not numbers or len(set(numbers)) < len(numbers):
-        raise ValueError(
-            "columns must name at least one column of X by its number, counted from 0, each once; "
-            f"got {columns!r}."
-        )
-    return numbers
+# ---- steps by noisy moments
+
+
+class FittedMoment(FittedStep):
+    """Base class of steps by a noisy moment.
+
+    ``deviation`` is the standard deviation of the noise in each coordinate of the moment (of a
+    second moment's triangle, off the diagonal over √2), ``row_norm`` the norm that rows were
+    clipped to for it. If ``clips``, rows are clipped to it when they are transformed, too.
+    """
+
+    deviation: Positive
+    row_norm: Positive
+    clips: bool
+
+
+@dataclass(frozen=True)
+class Centre(Step):
+    """Subtract the noisy mean of the rows.
+
+    With ``data_norm`` and no `Radius` before, rows are clipped to it first.
+
+    Parameters
+    ----------
+    share : float
+        Share of the budget.
+    shrink : bool
+        Shrink the noisy mean towards 0 by as much as its noise calls for.
+
+    Notes
+    -----
+    *Privacy.* One noisy sum of rows of bounded norm. The noisy mean is released.
+    """
+
+    share: Share = 0.05
+    shrink: bool = True
+    name: ClassVar[str] = "centre"
+    dense: ClassVar[bool] = True
+
+    def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedCentre, RowNorms]:
+        """Ask for the mean.
+
+        Rows of norm at most c around a mean m have a mean squared norm of at most c² − ‖m‖² around
+        it. Some exceed it, by up to twice the norm before: the next moment clips them.
+        """
+        assert norms is not None  # `check_steps` demands a bound before this step
+        noisy = curator.ask(RowSum(norms.clip), mechanism)
+        mean = noisy.values / curator.n_rows
+        deviation = noisy.deviation / curator.n_rows
+        if self.shrink:
+            mean = shrunk(mean, deviation)
+        left = norms.clip**2 - float(mean @ mean)
+        norm = math.sqrt(max(left, LEAST_LEFT * norms.clip**2))
+        fitted = FittedCentre(mean, deviation, norms.clip, norms.raw)
+        square = norms.median**2
+        median = math.sqrt(max(square - float(mean @ mean), LEAST_LEFT * square))
+        known = replace(norms, clip=norm, typical=norm, median=median)
+        known = replace(known, raw=False, mean_noise=deviation)
+        return fitted, known
+
+
+@dataclass(frozen=True, eq=False)
+class FittedCentre(FittedMoment):
+    """A noisy mean, which is subtracted from rows."""
+
+    mean: Vector
+    deviation: Positive
+    row_norm: Positive
+    clips: bool
+    name: ClassVar[str] = "centre"
+    subtracts: ClassVar[str] = "mean"
+    condition_text: ClassVar[str] = (
+        "the mean of the rows, each clipped to norm {row_norm:g}, was released with noise of "
+        "standard deviation {deviation:.4g} and subtracted"
+    )
+
+
+@dataclass(frozen=True)
+class Scale(Step):
+    """Multiply columns by weights that make their second moments equal, up to noise.
+
+    Column j has the weight 1/√(v_j + s/2 + floor·v̄), times a number that makes the mean squared
+    norm of the rows about norm². v_j is its noisy second moment, v̄ the mean of all of them, s the
+    size of the noise. Rows are not clipped afterwards. A sparse table stays sparse.
+
+    Parameters
+    ----------
+    share : float
+        Share of the budget.
+    norm : float
+        What the root of the mean squared norm becomes.
+    floor : float
+        Added to every v_j, as a multiple of their mean: columns in which most rows are equal (rare
+        categories) are not scaled up by more than 1/√floor times the mean scale.
+    squares : float
+        Norm that the squares of a row are scaled down to, over the squared norm that rows are
+        clipped to: 1, or less for less noise. Rows whose d entries are of similar size have 1/√d.
+    shrink : bool
+        Shrink the v_j towards their mean by as much as their noise calls for: by q², q the share
+        of their variance that noise explains. The mean squared norm is then computed with 1 − q of
+        their differences, as noise that made v_j large made the weight small, and from the median
+        norm of the rows, where a step before has measured it.
+
+    Notes
+    -----
+    *Privacy.* One noisy sum of the squares of rows of bounded norm. The noisy second moments are
+    released.
+    """
+
+    share: Share = 0.05
+    norm: Annotated[float, partial(number, least=1e-3, most=1e3)] = 10 / 3
+    floor: Annotated[float, partial(number, least=0.0, most=1e3)] = 0.0
+    squares: Annotated[float, partial(number, least=1e-3, most=1.0)] = 1.0
+    shrink: bool = False
+    name: ClassVar[str] = "scale"
+
+    def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedScale, RowNorms]:
+        """Ask for the columns' second moments; rows much longer than the norm are rare then."""
+        assert norms is not None  # `check_steps` demands a bound before this step
+        noisy = curator.ask(SquareSum(norms.clip, self.squares), mechanism)
+        means = noisy.values / curator.n_rows
+        deviation = noisy.deviation / curator.n_rows
+        likely = plausible(means, deviation, norms)
+        expected = likely
+        if self.shrink:
+            mean = likely.mean()
+            spread = float(np.sum(np.square(means - means.mean())))
+            noise = 1 / max(spread / (max(means.size - 1, 1) * deviation**2), 1.0)
+            expected = mean + (1 - noise) * (likely - mean)
+            likely = mean + (1 - noise**2) * (likely - mean)
+        ridge = 0.5 * deviation + self.floor * float(likely.mean())
+        weights = column_weights(likely, ridge, self.norm)
+        if self.shrink:
+            longer = norms.median**2 / float(expected.sum()) if norms.median else 1.0
+            weights *= self.norm / math.sqrt(longer * float(np.sum(expected * weights**2)))
+        fitted = FittedScale(weights, deviation, norms.clip, norms.raw)
+        known = RowNorms(MARGIN * self.norm, self.norm, self.norm, median=self.norm)
+        return fitted, replace(known, indicators=norms.indicators)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedScale(FittedMoment):
+    """A weight per column, from noisy second moments: columns are multiplied by the weights."""
+
+    weights: Annotated[FloatArray, partial(vector, above=0.0)]
+    deviation: Positive
+    row_norm: Positive
+    clips: bool
+    name: ClassVar[str] = "scale"
+    multiplies: ClassVar[str] = "weights"
+    condition_text: ClassVar[str] = (
+        "the columns' second moments, of rows each clipped to norm {row_norm:g}, were released "
+        "with noise of standard deviation {deviation:.4g} and columns scaled by them"
+    )
+
+
+@dataclass(frozen=True)
+class Whiten(Step):
+    """Rotate and scale the rows until their second moment is about that of a ball.
+
+    A row x becomes s·(Σ + λI)^(−1/2)·x. Σ is the noisy second moment with its eigenvalues
+    projected on possible ones, λ the size of the noise (a public number), and s makes the mean
+    squared norm, as far as Σ tells, that of a `Scale` before, else 1 after a `Radius`, else
+    ``data_norm``².
+    If it is the first step to use ``data_norm``, rows are clipped to it before they are whitened.
+
+    Parameters
+    ----------
+    share : float
+        Share of the budget.
+
+    Notes
+    -----
+    *Privacy.* One noisy sum of outer products. The noisy second moment is released.
+    """
+
+    share: Share = 0.1
+    name: ClassVar[str] = "whiten"
+    dense: ClassVar[bool] = True
+    widest: ClassVar[int | None] = WIDEST
+
+    def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedWhiten, RowNorms]:
+        """Ask for the second moment; rows much longer than the target norm are rare then."""
+        assert norms is not None  # `check_steps` demands a bound before this step
+        noisy = curator.ask(OuterSum(norms.clip), mechanism)
+        moment = noisy.matrix() / curator.n_rows
+        deviation = noisy.deviation / curator.n_rows
+        matrix, ridge = whitening(moment, deviation, norms)
+        fitted = FittedWhiten(matrix, ridge, deviation, norms.clip, norms.raw)
+        known = RowNorms(MARGIN * norms.target, norms.target, norms.target)
+        return fitted, replace(known, moment=moment / deviation, indicators=norms.indicators)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedWhiten(FittedMoment):
+    """The matrix s·(Σ + λI)^(−1/2), which rows are multiplied by, and the ridge λ."""
+
+    matrix: Annotated[FloatArray, square_matrix]
+    ridge: Positive
+    deviation: Positive
+    row_norm: Positive
+    clips: bool
+    name: ClassVar[str] = "whiten"
+    multiplies: ClassVar[str] = "matrix"
+    condition_text: ClassVar[str] = (
+        "the second moment of the rows, each clipped to norm {row_norm:g}, was released with noise "
+        "of standard deviation {deviation:.4g} and rows were whitened by it"
+    )
+
+
+def shrunk(mean: FloatArray, deviation: float) -> FloatArray:
+    """Shrink a noisy mean m by James and Stein: m·max(0, 1 − d·s²/‖m‖²), s the noise's deviation.
+
+    Where the noise is larger than the mean, subtracting it would do more harm than good.
+    """
+    square = float(mean @ mean)
+    noise = mean.size * deviation**2
+    return mean * (1.0 - noise / square) if square > noise else np.zeros_like(mean)
+
+
+def plausible(values: FloatArray, deviation: float, norms: RowNorms) -> FloatArray:
+    """Project noisy second moments, in any orthogonal directions, on those that rows can have.
+
+    The sum t of noisy values is known better than each of them, so it is kept, but for two limits.
+    It is at most typical². And it is at least its own noise or a twentieth of typical², whichever
+    is less: rows are not all 0. The result is the Euclidean projection on {v ≥ 0, Σv = t}.
+    """
+    largest_sum = norms.typical**2
+    least = min(LEAST_SHARE * largest_sum, deviation * math.sqrt(values.size))
+    total = float(np.clip(values.sum(), least, largest_sum))
+    likely = nearest(values, total)
+    if not likely.any():  # t is so small against the noise that it was rounded away
+        likely[:] = total / values.size
+    return likely
+
+
+def column_weights(likely: FloatArray, ridge: float, norm: float) -> FloatArray:
+    """Return weights g ∝ 1/√(v + ridge) of directions such that Σ v·g² = norm².
+
+    v are means of squares in these directions that rows can have (`plausible`).
+    """
+    explained = float(np.sum(likely / (likely + ridge)))
+    weights: FloatArray = norm / np.sqrt(explained * (likely + ridge))
+    return weights
+
+
+def whitening(moment: FloatArray, deviation: float, norms: RowNorms) -> tuple[FloatArray, float]:
+    """Return the whitening matrix that a noisy second moment allows, and its ridge λ.
+
+    The noise is a symmetric matrix with standard deviation σ on the diagonal and σ/√2 off it, whose
+    largest eigenvalue is about σ·√(2d). That is λ: directions in which rows vary by less are noise.
+    """
+    values, vectors = np.linalg.eigh(moment)
+    ridge = deviation * math.sqrt(2 * len(moment))
+    likely = plausible(values, deviation, norms)
+    matrix = (vectors * column_weights(likely, ridge, norms.target)) @ vectors.T
+    return (matrix + matrix.T) / 2, ridge

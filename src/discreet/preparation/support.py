@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from discreet.objectives import Problem
 from discreet.preparation.pipeline import Prepared, unclipped_map
-from discreet.preparation.whitening import FittedWhiten
+from discreet.preparation.steps import FittedWhiten
 from discreet.rows import AffineMap
 from discreet.solvers.base import Solution
 from discreet.validate import FloatArray

@@ -16,8 +16,8 @@ from discreet.rows.bounds import (
     certificate_allowance,
     descent_error,
 )
-from discreet.rows.counts import Counts, cell_counts
 from discreet.rows.descents import GridNoise, Path
+from discreet.rows.moments import Counts, cell_counts
 from discreet.rows.partitions import Block, Engine, PartitionedRows, partitioned_rows
 from discreet.rows.rows import Checked, Rows, as_rows, check_targets
 from discreet.rows.sparse import SparseTable

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from discreet.errors import NotSupported, PrivacyError
 from discreet.rows.bounds import UNIT_ROUNDOFF
-from discreet.rows.counts import Counts
-from discreet.rows.curvature import perturbed_gradient
+from discreet.rows.certified import perturbed_gradient
 from discreet.rows.data import SOLVERS_OF_SUMS
+from discreet.rows.moments import Counts
 from discreet.rows.rows import Rows, Summed, as_rows
 from discreet.rows.sums import Sum
 from discreet.rows.table import tree_total

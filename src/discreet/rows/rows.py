@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.rows import curvature, descents
+from discreet.rows import certified, curvature, descents
 from discreet.rows.affine import AffineMap
 from discreet.rows.bounds import (
     LARGEST_ENTRY,
@@ -132,8 +132,8 @@ class Rows(RowData):
     hessian_sum = curvature.hessian_sum
     hessian_product = curvature.hessian_product
     hessian_diagonal = curvature.hessian_diagonal
-    certified_sum = curvature.certified_sum
-    perturbed_gradient = curvature.perturbed_gradient
+    certified_sum = certified.certified_sum
+    perturbed_gradient = certified.perturbed_gradient
 
     @staticmethod
     def batch_error(batch_size: int, clip: float) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.rows.bounds import UNIT_ROUNDOFF, WEIGHT_STEPS
-from discreet.rows.counts import COUNTED
+from discreet.rows.moments import COUNTED
 from discreet.rows.sums import Sum
 from discreet.rows.units import RowWeights, Unit, Units
 from discreet.validate import FloatArray

@@ -12,7 +12,7 @@ one, `draft_private` estimates it within a budget.
 pyarrow is imported when a table is read, not before.
 """
 
-from discreet.tables.alignment import EncodedBlock
+from discreet.tables.alignment import EncodedBlock, LevelCodes
 from discreet.tables.columns import Boolean, Categorical, Column, Hashed, Ignored, Numeric, Ordinal
 from discreet.tables.draft import draft, draft_private
 from discreet.tables.reader import Encoded, TableTransformer, batches, read
@@ -21,6 +21,6 @@ from discreet.tables.source import Source, source
 
 __all__ = [
     "About", "Boolean", "Categorical", "Column", "Encoded", "EncodedBlock", "FileFormat",
-    "Hashed", "Ignored", "Numeric", "Ordinal", "Schema", "Source", "Spent", "TableTransformer",
-    "Target", "batches", "draft", "draft_private", "read", "source",
+    "Hashed", "Ignored", "LevelCodes", "Numeric", "Ordinal", "Schema", "Source", "Spent",
+    "TableTransformer", "Target", "batches", "draft", "draft_private", "read", "source",
 ]  # fmt: skip

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from discreet.core.bits import Bits
 from discreet.ids import MIXED, compared
-from discreet.tables.cell_rules import as_number
-from discreet.tables.columns import SPACES
-from discreet.tables.encoder import Encoder, distinct_cells
+from discreet.tables.cell_rules import MISSING, UNLISTED, as_number, column_rule
+from discreet.tables.columns import MISSING as MISSING_LEVEL
+from discreet.tables.columns import OTHER, SPACES, Boolean, Categorical, Column, Ordinal
+from discreet.tables.encoder import ColumnEncoder, Encoder, distinct_cells
 from discreet.tables.messages import Place, Refusal, instead
 
 
@@ -125,6 +126,51 @@ class IdCodes:
             raise Refusal("column {name}: " + MIXED, name=self.column)
         self.kind = kind
         return self._numbers.setdefault(own, len(self._numbers))
+
+
+class LevelCodes:
+    """Codes of the levels of a column, one per record, for a column of a public list of values.
+
+    Cells are compared as the encoder compares them. A column that accepts missing or unlisted cells
+    has a level for each of these kinds; others refuse them.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    column : Categorical, Boolean or Ordinal
+        Declaration of the column.
+    markers : iterable of str
+        Texts that mean a missing cell.
+    """
+
+    def __init__(self, name: str, column: Column, markers: Iterable[str]) -> None:
+        self.name = name
+        self._encoder = ColumnEncoder(column_rule(name, column, tuple(markers)))
+        self._found: list[NDArray[np.intp]] = []
+        if isinstance(column, Boolean):
+            levels = ["false", "true"]
+            places = np.repeat([0, 1], [len(column.false), len(column.true)])
+        elif isinstance(column, Categorical | Ordinal):
+            levels = list(column.values)
+            places = np.arange(len(levels))
+        else:
+            raise ValueError(f"column {name!r} has no public list of values.")
+        ends = [0, 0]  # the last two places are those of the negative codes
+        for at, added in ((UNLISTED, OTHER), (MISSING, MISSING_LEVEL)):
+            if at not in self._encoder.rule.refused:
+                ends[at] = len(levels)
+                levels.append(added)
+        self.levels = tuple(levels)
+        self._places = np.append(places, ends).astype(np.intp)
+
+    def append(self, cells: Any) -> None:
+        """Add the cells of a block of records."""
+        self._found.append(self._places[self._encoder.codes(cells)])
+
+    def codes(self) -> NDArray[np.intp]:
+        """Return the index of each record's level, in the order of the records."""
+        return np.concatenate([np.empty(0, dtype=np.intp), *self._found])
 
 
 class OneRowEach:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import partial
 from itertools import chain
@@ -23,29 +23,26 @@ from discreet.tables.columns import (
     repeated,
 )
 from discreet.tables.messages import quoted
-from discreet.validate import check_declared, choice, number
+from discreet.validate import CheckedFields, check_declared, choice, number
 
 
-class FrozenMapping(Mapping[str, Any]):
-    """A mapping that cannot be changed, whose order counts, and that can be pickled."""
-
-    def __init__(self, items: Mapping[str, Any]) -> None:
-        self._items = dict(items)
-
-    def __getitem__(self, key: str) -> Any:
-        return self._items[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._items)
-
-    def __len__(self) -> int:
-        return len(self._items)
+class FrozenMapping(dict[str, Any]):
+    """A dict that cannot be changed, whose order counts, and that can be pickled."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Mapping) and list(self.items()) == list(other.items())
 
-    def __repr__(self) -> str:
-        return repr(self._items)
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __reduce__(self) -> Any:
+        return FrozenMapping, (dict(self),)
+
+    def _refuse(self, *given: Any, **named: Any) -> Any:
+        raise TypeError("a declaration cannot be changed; make a new one.")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
 
 
 @dataclass(frozen=True)
@@ -173,15 +170,12 @@ def _checked_classes(classes: Any) -> dict[str, tuple[str, ...]]:
 
 
 @dataclass(frozen=True)
-class About:
+class About(CheckedFields):
     """Name, owner and purpose of the data set, for its privacy cards; all of it is public."""
 
     dataset: Text = ""
     owner: Text = ""
     purpose: Text = ""
-
-    def __post_init__(self) -> None:
-        check_declared(self)
 
 
 @dataclass(frozen=True)

@@ -52,9 +52,9 @@ class Encoder:
         self.sparse = schema.is_wide if sparse == "auto" else bool(sparse)
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         target = cell_rules.target_rule(schema)
-        self._target = None if target is None else _ColumnEncoder(target)
+        self._target = None if target is None else ColumnEncoder(target)
         self._groups = [
-            _ColumnEncoder(cell_rules.column_rule(name, column, schema.file.missing))
+            ColumnEncoder(cell_rules.column_rule(name, column, schema.file.missing))
             for name, column in schema.used.items()
         ]
         widths = [column.width for column in schema.used.values()]
@@ -135,7 +135,7 @@ class Encoder:
 
 
 @dataclass
-class _ColumnEncoder:
+class ColumnEncoder:
     """Encoder of the cells of one column by its rule; it keeps the codes of the last block."""
 
     rule: Rule

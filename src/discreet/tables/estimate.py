@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from discreet.accounting.profiles import Mechanism
 from discreet.core import Budget, Curator, Laplace, PermuteAndFlip
-from discreet.core.filters import Mechanism
 from discreet.core.ranges import tail_share
 from discreet.core.session import Session, bits_of
 from discreet.errors import NotSupported, PrivacyLeakWarning, TableError

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,7 +18,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from discreet.tables.alignment import EncodedBlock, IdCodes, Records, check_aligned, encoded
+from discreet.tables.alignment import (
+    EncodedBlock,
+    IdCodes,
+    LevelCodes,
+    Records,
+    check_aligned,
+    encoded,
+)
 from discreet.tables.encoder import Encoder, trimmed
 from discreet.tables.messages import arrow
 from discreet.tables.parts import Request, columns_to_read
@@ -54,6 +62,7 @@ def read(
     sparse: Sparse = "auto",
     target: bool | None = None,
     labels: bool = False,
+    levels: LevelCodes | None = None,
     progress: ShowShare = None,
 ) -> Encoded:
     """Encode a source, in memory or in a private file; `Schema.open` with more choices.
@@ -70,6 +79,8 @@ def read(
         None. By default what the schema has is read.
     labels : bool
         Return y as labels, not as indices in ``schema.target.labels``, which need less memory.
+    levels : LevelCodes, optional
+        A column whose levels are collected from the same records.
     """
     limit = memory_limit(memory)
     has_target = schema.target is not None if target is None else target
@@ -82,6 +93,8 @@ def read(
         sparse=sparse,
         labels=labels,
     )
+    if levels is not None:
+        blocks.collect(levels)
     return blocks.joined(limit, folder, progress)
 
 
@@ -107,9 +120,15 @@ class BlockReader:
         self._request = Request(schema, target, extra, unit=unit)
         self._source = source(data)
         self._labels = labels
+        self._levels: LevelCodes | None = None
         self.ids: IdCodes | None = None
         if schema.unit is not None and unit:
             self.ids = IdCodes(schema.unit, schema.file.missing)
+
+    def collect(self, levels: LevelCodes) -> None:
+        """Read another column, too, and collect the levels of its cells."""
+        self._levels = levels
+        self._request = replace(self._request, extra=(*self._request.extra, levels.name))
 
     def blocks(
         self, progress: ShowShare = None, *, keep: bool = True
@@ -129,6 +148,8 @@ class BlockReader:
                         extra=request.extra,
                         out=out,
                     )
+                    if self._levels is not None:
+                        self._levels.append(block.batch.column(self._levels.name))
                 if isinstance(made.X, np.ndarray) and not keep:
                     out = made.X if out is None or len(made.X) > len(out) else out
                 yield made
@@ -158,7 +179,8 @@ class BlockReader:
                     del block
             arrow().default_memory_pool().release_unused()  # memory for the fit
             X, y, groups = table.finish()
-        check_aligned(X.shape[0], X, y, groups)
+        levels = None if self._levels is None else self._levels.codes()
+        check_aligned(X.shape[0], X, y, groups, levels)
         return Encoded(X, y, groups)
 
 

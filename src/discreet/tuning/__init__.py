@@ -4,6 +4,8 @@
 the best run only. The privacy cost of the selection is part of the guarantee.
 """
 
-from discreet.tuning.search import GRIDS, Tuned, TunedGuarantee, check_tunable, solver_grid, tune
+from discreet.tuning.candidates import GRIDS, check_tunable, solver_grid
+from discreet.tuning.recompute import TunedGuarantee
+from discreet.tuning.search import Tuned, tune
 
 __all__ = ["GRIDS", "Tuned", "TunedGuarantee", "check_tunable", "solver_grid", "tune"]

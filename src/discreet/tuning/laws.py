@@ -15,18 +15,15 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
-import numpy as np
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import minimize_scalar
 
 from discreet import validate
 from discreet.accounting import conversions
-from discreet.accounting.budget import Budget, PrivacyLoss
-from discreet.core.bits import Bits
-from discreet.core.quantiles import precise_context
+from discreet.accounting.budget import PrivacyLoss
+from discreet.core.bits import Bits, precise_context
 from discreet.errors import PrivacyError
 
-_FEWEST = 1.05  # least expected number of runs: fewer are no selection
-_MOST = 1000.0  # largest expected number of runs
+MOST = 1000.0  # largest expected number of runs
 _MOST_BITS = 1024  # of a draw: they do not decide with a probability below 2^-900
 _UP = 1 + 2.0**-40  # far above the rounding of a few dozen operations on doubles
 
@@ -46,19 +43,10 @@ class NegativeBinomial:
         validate.check_fields(self, validate.number, "shape", least=0.0, most=10.0)
         validate.check_fields(self, validate.number, "gamma", least=1e-6, below=1.0)
 
-    @classmethod
-    def with_mean(cls, mean: float, shape: float) -> NegativeBinomial:
-        """Return the distribution of this shape with approximately this mean."""
-
-        def excess(log_gamma: float) -> float:
-            return math.log(_binomial_mean(shape, math.exp(log_gamma)) / mean)
-
-        return cls(float(shape), math.exp(float(brentq(excess, math.log(1e-6), -1e-9))))
-
     @cached_property
     def mean(self) -> float:
         """E[K], rounded up."""
-        return _binomial_mean(self.shape, self.gamma) * _UP
+        return binomial_mean(self.shape, self.gamma) * _UP
 
     def epsilon(self, rho: float, delta: float) -> float:
         """Return an upper bound on ε at this δ for the best of K runs of ρ-zCDP each.
@@ -99,12 +87,7 @@ class Poisson:
     shape: ClassVar[float] = math.inf  # Poisson is the limit of negative binomial distributions
 
     def __post_init__(self) -> None:
-        validate.check_fields(self, validate.number, "rate", least=1e-6, most=_MOST)
-
-    @classmethod
-    def with_mean(cls, mean: float) -> Poisson:
-        """Return the distribution with approximately this mean."""
-        return cls(float(brentq(lambda rate: rate / -math.expm1(-rate) - mean, 1e-6, _MOST)))
+        validate.check_fields(self, validate.number, "rate", least=1e-6, most=MOST)
 
     @cached_property
     def mean(self) -> float:
@@ -132,21 +115,9 @@ class Poisson:
 
 Law = NegativeBinomial | Poisson  # the number of runs, with its cost and exact draws
 
-LAWS: dict[str, Callable[[float], Law]] = {  # by name, each constructed from its mean
-    "poisson": Poisson.with_mean,
-    "logarithmic": lambda mean: NegativeBinomial.with_mean(mean, 0.0),
-    "geometric": lambda mean: NegativeBinomial.with_mean(mean, 1.0),
-}
 
-
-def law_of(name: str, mean: float) -> Law:
-    """Return the distribution of this name and mean."""
-    remedy = "About the number of settings is typical; a single run needs no tuning."
-    mean = validate.number("expected_runs", mean, least=_FEWEST, most=_MOST, remedy=remedy)
-    return LAWS[validate.choice("law", name, LAWS)](mean)
-
-
-def _binomial_mean(shape: float, gamma: float) -> float:
+def binomial_mean(shape: float, gamma: float) -> float:
+    """Return the mean of a negative binomial distribution without 0."""
     log_gamma = math.log(gamma)
     if shape == 0:
         return math.expm1(-log_gamma) / -log_gamma
@@ -222,32 +193,3 @@ class BestOfMany:
         from dp_accounting.dp_event import RepeatAndSelectDpEvent
 
         return RepeatAndSelectDpEvent(ZCDpEvent(self.rho), self.expected_runs, self.shape)
-
-
-@lru_cache(maxsize=256)
-def largest_rho(law: Law, budget: Budget) -> float:
-    """Return the largest ρ such that the best of K runs of ρ-zCDP keeps a budget with δ > 0.
-
-    It is a lower bound, checked before it is returned: ``law.epsilon(rho, delta) <= epsilon``.
-    """
-    most = conversions.rho_from_epsilon(budget.epsilon, budget.delta)
-
-    def excess(log_rho: float) -> float:
-        return law.epsilon(math.exp(log_rho), budget.delta) - budget.epsilon
-
-    top = math.log(most)
-    rho = math.exp(float(brentq(excess, top - 20, top, xtol=1e-9)))
-    while law.epsilon(rho, budget.delta) > budget.epsilon:
-        rho *= 1 - 1e-9
-    return rho
-
-
-def recomputed_epsilon(mechanism: BestOfMany, delta: float) -> float:
-    """Recompute the ε of a selection at this δ with dp-accounting, on a grid of Rényi orders.
-
-    The best of the grid is slightly above the optimum, which the calibration solves for.
-    """
-    from dp_accounting.rdp import RdpAccountant
-
-    accountant = RdpAccountant(orders=1 + np.geomspace(1e-2, 1e6, 400))
-    return float(accountant.compose(mechanism.event()).get_epsilon(delta))

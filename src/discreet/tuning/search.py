@@ -10,19 +10,16 @@ Proof: docs/proofs/tuning.md.
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import product
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.utils import check_array, column_or_1d
 
-from discreet.accounting import conversions
-from discreet.core import Budget, Gaussian, Guarantee, Relation
+from discreet.core import Budget, Guarantee, Relation
 from discreet.core.bits import Bits, uniform_index
 from discreet.core.score_questions import CorrectCount
 from discreet.core.session import Session, Stream, bits_of
@@ -33,161 +30,21 @@ from discreet.guarantee_file import Use
 from discreet.ledger import Dataset, check_dataset
 from discreet.log import note, unlogged
 from discreet.rows import Unit, Units
-from discreet.solvers import GD, Solver, resolve
-from discreet.tuning.laws import BestOfMany, Law, largest_rho, law_of, recomputed_epsilon
+from discreet.solvers import GD, resolve
+from discreet.tuning.candidates import (
+    MOST_RUNS,
+    Setting,
+    check_tunable,
+    fit_budget,
+    law_of,
+    planned,
+    settings_of,
+)
+from discreet.tuning.laws import BestOfMany
+from discreet.tuning.recompute import TunedGuarantee
+from discreet.tuning.runs import RunBudget
 
-Setting = dict[str, Any]
 _Messages = list[tuple[str, type[Warning]]]
-
-SCORE_NOISE = 0.002  # target standard deviation of a score, as a share of the number of rows
-LEAST_SHARE = 0.02  # of a run's budget, for its score
-MOST_SHARE = 0.25  # the same: most of the budget is for the fit
-MOST_RUNS = 5.0  # expected by default: beyond it the Poisson law gets expensive
-_SLACK = 2.0**-30  # a fit gets this share less than planned, so that no rounding exceeds the plan
-
-
-def _grid(**values: tuple[Any, ...]) -> tuple[Setting, ...]:
-    return tuple(dict(zip(values, choice, strict=True)) for choice in product(*values.values()))
-
-
-GRIDS: dict[str, tuple[Setting, ...]] = {
-    "agd": _grid(splits=(10, 30, 60), gradient_clip=(1.0, 3.0)),
-    "gd": _grid(step_size=(1.0, 3.0, 10.0, 30.0), gradient_clip=(0.3, 1.0)),
-    "frank-wolfe": _grid(radius=(1.0, 10.0, 20.0, 50.0), iterations=(50, 200)),
-    "outpert": _grid(weight_norm=(0.3, 1.0, 3.0, 10.0, 30.0, 100.0)),
-    "permutation-sgd": _grid(weight_norm=(0.3, 1.0, 3.0, 10.0, 30.0, 100.0)),
-    "privgene": _grid(generations=(30, 100), mutation=(0.3, 1.0, 3.0)),
-}
-"""Grids of solvers: wide steps around the papers' values and the defaults."""
-
-_TUNABLE = {"pure", "zcdp", "gdp"}
-_WHY = {
-    "approximate": "it is accounted as one (ε, δ) for all its steps, without a Rényi curve",
-    "profile": "it is accounted by a δ for each ε, which does not bound its Rényi divergence",
-}
-
-
-def solver_grid(name: str) -> list[Setting]:
-    """Return the grid of a solver in `GRIDS` as settings of an estimator: ``{"solver": …}``."""
-    if name not in GRIDS:
-        raise ValueError(f"there is a grid for {', '.join(GRIDS)}; got {name!r}. Pass your own.")
-    solver: Any = resolve(name)
-    return [{"solver": replace(solver, **setting)} for setting in GRIDS[name]]
-
-
-def check_tunable(solver: Solver) -> None:
-    """Raise `NotSupported` if a solver's runs have no bound in zCDP, which a selection needs."""
-    if not solver.private:
-        raise NotSupported(
-            f"solver={solver.name!r} is not private, so it cannot be tuned privately."
-        )
-    for measure in solver.composes:
-        if measure not in _TUNABLE:
-            raise NotSupported(
-                f"solver={solver.name!r} cannot be tuned privately: {_WHY[measure]}. The cost of "
-                "selecting the best run is known for runs with a bound in zCDP or Gaussian DP. Use "
-                "'agd', 'gd' or 'frank-wolfe'."
-            )
-
-
-@dataclass(frozen=True)
-class RunBudget:
-    """Budget of each run of a tuning, for its fit and its score, by public numbers only.
-
-    ``rho`` is the zCDP cost of one run, ``rho_fit`` that of its fit. ``score`` releases the number
-    of correct predictions, of sensitivity 1, with the rest.
-    """
-
-    budget: Budget
-    law: Law
-    rho: float
-    rho_fit: float
-    score: Gaussian
-
-    @classmethod
-    def of(cls, budget: Budget, law: Law, n_rows: int) -> RunBudget:
-        """Return the budget of a run on a table of this size.
-
-        `SCORE_NOISE` decides on the share of the score.
-        """
-        if budget.pure:
-            raise NotSupported(
-                "tuning needs delta > 0; got delta=0. Give a delta well below 1/n, such as 1e-6."
-            )
-        rho = largest_rho(law, budget)
-        wanted = 0.5 / (SCORE_NOISE * n_rows) ** 2
-        share = min(max(wanted / rho, LEAST_SHARE), MOST_SHARE)
-        score = Gaussian.from_rho(share * rho * (1 - _SLACK))
-        return cls(budget, law, rho, (1 - share) * rho, score)
-
-    @property
-    def score_budget(self) -> Budget:
-        """Budget of the curator that a score is asked of: the ρ of a run without that of its fit.
-
-        It is slightly less, so that no rounding exceeds the plan. The published conversion is used,
-        both ways, as its inverse is accurate for every ρ.
-        """
-        rho = (self.rho - self.rho_fit) * (1 - _SLACK / 2)
-        epsilon = conversions.epsilon_from_rho(rho, self.budget.delta, "published")
-        return replace(self.budget, epsilon=epsilon)
-
-    def __post_init__(self) -> None:
-        """Check that all runs together keep the budget."""
-        epsilon = self.law.epsilon(self.rho, self.budget.delta)
-        shared = self.rho_fit + self.score.loss.rho <= self.rho
-        if shared:  # so does the filter of the score
-            total = float(self.score_budget.total("zcdp", "published"))
-            shared = self.score.loss.rho <= total <= self.rho - self.rho_fit
-        if not (epsilon <= self.budget.epsilon and shared):
-            raise PrivacyError(
-                f"runs of ρ = {self.rho:g} each cost ε = {epsilon:g}; the budget is "
-                f"{self.budget.epsilon:g}, and fit and score must share ρ."
-            )
-
-    def fit_budget(self, measures: Sequence[str]) -> Budget:
-        """Return the (ε, δ) that an estimator converts to the ρ of a fit, or slightly less.
-
-        A solver of several measures gets the one in Gaussian DP, which is the smallest.
-        """
-        rho = self.rho_fit * (1 - _SLACK)
-        delta = self.budget.delta
-        if set(measures) == {"zcdp"}:
-            epsilon = conversions.epsilon_from_rho(rho, delta)
-        else:
-            epsilon = conversions.epsilon_from_mu(math.sqrt(2 * rho), delta)
-        return replace(self.budget, epsilon=epsilon)
-
-    def check(self, guarantee: Guarantee) -> None:
-        """Raise if a fit has cost more than planned, or if its cost in zCDP is not known."""
-        spent: float | None = None
-        if guarantee.measure == "zcdp":
-            spent = guarantee.rho
-        elif guarantee.measure == "gdp":
-            spent = conversions.rho_from_mu(guarantee.mu or 0.0)
-        elif guarantee.measure == "pure":
-            spent = conversions.rho_from_pure(guarantee.epsilon)
-        if guarantee.relation is not self.budget.relation or spent is None:
-            raise PrivacyError(
-                f"a fit is accounted as {guarantee.measure!r} under {str(guarantee.relation)!r}; "
-                f"tuning needs zCDP or Gaussian DP under {str(self.budget.relation)!r}."
-            )
-        if spent * (1 + 2.0**-40) > self.rho_fit:
-            raise PrivacyError(
-                f"a fit has cost ρ = {spent:.6g}; its planned cost is {self.rho_fit:.6g}. Nothing "
-                "was released. With very few steps some solvers compose in pure privacy, which "
-                "costs more here: give them more steps."
-            )
-
-
-class TunedGuarantee(Guarantee):
-    """The guarantee of a tuning: for the best of K runs."""
-
-    def recompute(self) -> float:
-        """Return the ε at the guarantee's δ that `recomputed_epsilon` finds for the selection."""
-        ((mechanism, count),) = [(use.mechanism, use.count) for use in self.mechanisms]
-        if count != 1 or not isinstance(mechanism, BestOfMany):
-            raise PrivacyError("this guarantee is not that of one selection among runs.")
-        return recomputed_epsilon(mechanism, self.delta)
 
 
 @dataclass(frozen=True)
@@ -262,7 +119,7 @@ def tune(
             f"{type(estimator).__name__}. Transform rows before tuning instead of in a pipeline."
         )
     budget = Budget(estimator.epsilon, estimator.delta, Relation(estimator.relation))
-    settings = _settings(estimator, grid)
+    settings = settings_of(estimator, grid)
     mean = min(float(len(settings)), MOST_RUNS) if expected_runs is None else expected_runs
     X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False)
     y = column_or_1d(y, warn=True)
@@ -271,7 +128,7 @@ def tune(
     if groups is not None:
         size = Units.of(groups, size).count
         unit = "person"
-    run = RunBudget.of(budget, law_of(law, mean), size)
+    run = planned(budget, law_of(law, mean), size)
     candidates = [_candidate(estimator, setting, run) for setting in settings]
     bits = _bits(random_state)
     check_dataset(ledger)
@@ -305,27 +162,6 @@ def tune(
     return Tuned(model, dict(setting), model.guarantee_, None if bits.secure else runs)
 
 
-def _settings(estimator: Any, grid: Sequence[Mapping[str, Any]] | None) -> list[Setting]:
-    """Return the settings as dicts; they leave the budget alone."""
-    if grid is None:
-        solver = estimator.solver
-        grid = solver_grid(solver if isinstance(solver, str) else solver.name)
-    settings = [dict(setting) for setting in grid]
-    if len(settings) < 2:
-        raise ValueError(
-            f"the grid must have two settings or more; got {len(settings)}. With a single setting "
-            "there is nothing to tune: fit it."
-        )
-    for setting in settings:
-        reserved = sorted({"epsilon", "delta", "relation", "random_state"} & set(setting))
-        if reserved:
-            raise PrivacyError(
-                f"a setting of the grid may not change the budget; got {reserved}. Set epsilon, "
-                "delta and relation on the estimator and random_state in tune."
-            )
-    return settings
-
-
 def _candidate(estimator: Any, setting: Setting, run: RunBudget) -> Any:
     """Return an unfitted estimator with the budget of one fit; refuse what has no proof."""
     model = clone(estimator).set_params(**setting)
@@ -345,7 +181,7 @@ def _candidate(estimator: Any, setting: Setting, run: RunBudget) -> Any:
             f"solver={solver.name!r} cannot be tuned with a preparation: their cost in zCDP is not "
             "known before the fit. Pass preparation=None, or use 'gd' or 'agd'."
         )
-    model.set_params(epsilon=run.fit_budget(solver.composes).epsilon)
+    model.set_params(epsilon=fit_budget(run, solver.composes).epsilon)
     model.check_settings()
     return model
 

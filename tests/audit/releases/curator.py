@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_for
+from discreet.accounting.calibration import noise_multiplier_for
+from discreet.accounting.subsampling import SampledGaussian
 from discreet.audit.attack import Attack
 from discreet.core import (
     AdditiveMechanism,

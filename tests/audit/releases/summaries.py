@@ -35,6 +35,10 @@ from discreet.rows.scored import scored_rows
 from tests.audit.internals import (
     RowNorms,
     StabilityHistogram,
+    Subgroups,
+    Terms,
+    count_confusion,
+    count_errors,
     edges,
     noisy_limit,
     norm_candidates,
@@ -453,6 +457,35 @@ def _scores(harness: Harness) -> Iterator[Attack]:
             found = (score_histogram(classifier, X, truth, edges, budget) for _ in range(count))
             return np.array([each.counts.ravel() for each in found])
 
+        def subgroups(
+            world: int, count: int, budget: Budget = budget, relation: Relation = relation
+        ) -> FloatArray:
+            """Return counts of two subgroups of one label: one row is in the other subgroup."""
+            codes = np.repeat([0, 1], rows)
+            if relation is Relation.REPLACE_ONE:
+                codes[0] = world
+            elif world == 0:
+                codes = codes[1:]
+            X, truth = np.full((len(codes), 1), -1.0), np.zeros(len(codes), dtype=int)
+            terms = Terms(budget, subgroups=Subgroups("level", ("a", "b"), codes))
+            found = (count_confusion(classifier, X, truth, terms) for _ in range(count))
+            return np.array([each.counts[:, 0, 0] for each in found])
+
+        def error_bins(
+            world: int, count: int, budget: Budget = budget, relation: Relation = relation
+        ) -> FloatArray:
+            """Return counts of errors by subgroup: one row is in another subgroup and bin."""
+            truth, codes = np.repeat([0.0, 0.6], rows), np.repeat([0, 1], rows)
+            if relation is Relation.REPLACE_ONE:
+                truth[0], codes[0] = 0.6 * world, world
+            elif world == 0:
+                truth, codes = truth[1:], codes[1:]
+            X, ends = np.zeros((len(codes), 1)), np.array([0.2, 0.4])
+            terms = Terms(budget, subgroups=Subgroups("level", ("a", "b"), codes))
+            asked = (regressor, X, truth, (0.0, 1.0), ends, terms)
+            found = (count_errors(*asked) for _ in range(count))
+            return np.array([each.counts[[0, 1], 0, [0, 2]] for each in found])
+
         def errors(world: int, count: int, budget: Budget = budget) -> FloatArray:
             """Return errors of a regressor: one row has the largest error, or none."""
             truth, predicted = np.full(rows, 0.5), np.zeros(rows)
@@ -493,6 +526,21 @@ def _scores(harness: Harness) -> Iterator[Attack]:
             confusion,
             which_counts_are_nearer=_nearer(cells, cells + move),
         )
+        sizes = np.array([rows, rows], dtype=np.float64)
+        exchange = np.array([-1.0, 1.0])
+        if relation is Relation.ADD_REMOVE:
+            sizes, exchange = sizes - [1.0, 0.0], np.array([1.0, 0.0])
+        for subject, counts in (
+            ("score: counts by subgroup", subgroups),
+            ("score: counts of errors by subgroup", error_bins),
+        ):
+            yield harness.attack(
+                subject,
+                "a row of another subgroup",
+                relation,
+                counts,
+                which_counts_are_nearer=_nearer(sizes, sizes + exchange),
+            )
         bins = np.array([0.0, rows, 0.0, 0.0, 0.0, 0.0, rows, 0.0])
         shift = np.array([0.0, -1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0])
         if relation is Relation.ADD_REMOVE:

@@ -5,7 +5,7 @@ from functools import cache
 
 import numpy as np
 
-from discreet.accounting.subsampling import noise_multiplier_for
+from discreet.accounting.calibration import noise_multiplier_for
 from discreet.core import Budget
 from discreet.objectives import L2, Logistic, Problem
 from discreet.solvers import SGD

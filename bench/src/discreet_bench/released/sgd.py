@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.accounting.subsampling import SampledGaussian, noise_multiplier_for
+from discreet.accounting.calibration import noise_multiplier_for
+from discreet.accounting.subsampling import SampledGaussian
 from discreet.core import Budget, Relation
 from discreet_bench.released.common import Released, loss_named, rows_of
 

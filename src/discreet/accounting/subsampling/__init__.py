@@ -7,10 +7,6 @@ Proof: docs/proofs/subsampling.md.
 """
 
 from discreet.accounting.subsampling.dominating_pairs import Sampling
-from discreet.accounting.subsampling.sampled_gaussian import (
-    Method,
-    SampledGaussian,
-    noise_multiplier_for,
-)
+from discreet.accounting.subsampling.sampled_gaussian import Method, SampledGaussian
 
-__all__ = ["Method", "SampledGaussian", "Sampling", "noise_multiplier_for"]
+__all__ = ["Method", "SampledGaussian", "Sampling"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
 from discreet.accounting.budget import Relation
 from discreet.accounting.conversions import UNIT
@@ -87,15 +87,6 @@ class DominatingPair:
         q = math.exp(epsilon) * self.above(self.second, x)
         z = abs(x) / self.sigma + 1 / self.sigma
         return min(1.0, max(0.0, p - q) + UNIT * (64 + 8 * z * z) * (p + q))
-
-    def ends(self, below: float, above: float) -> FloatArray:
-        """Return points below and above which P has at most about these masses."""
-
-        def distance(mass: float, weight: float) -> float:
-            return self.sigma * float(-ndtri(min(0.5, mass / (2 * weight))))
-
-        low = min(mean - distance(below, weight) for weight, mean in self.first)
-        return np.array([low, max(mean + distance(above, weight) for weight, mean in self.first)])
 
     def sampled_losses(self, low: float, high: float, points: int) -> tuple[FloatArray, FloatArray]:
         """Estimate losses and logarithms of their masses under P on a plain grid."""

@@ -17,74 +17,14 @@ from scipy.special import ndtr
 
 from discreet.accounting.conversions import UNIT
 from discreet.accounting.subsampling.dominating_pairs import DominatingPair
+from discreet.accounting.subsampling.estimates import estimate
 from discreet.validate import FloatArray
 
-TAIL_SHARE = 1e-4  # share of δ that each truncation may cost
 LONGEST = 2**19  # most points of the grid, which bounds time and memory
 WIDEST = 500.0  # widest window of the composed loss whose exponential does not overflow
 SHORTEST = 2**15  # fewest points of the grid
 INFLATION = 1e-4  # relative rise of the variance of the composed loss that the grid may cause
 NEGLIGIBLE = -80.0  # log below which entries of the composed spectrum are dropped (as errors)
-POINTS = 2**12  # of the quadrature that chooses the grid
-
-
-@dataclass(frozen=True)
-class LossEstimate:
-    """Estimate, by a plain quadrature, of where the composed loss decides δ; chooses grids only.
-
-    The tilt θ, the ε that moments give, mean and standard deviation of the tilted composed loss, a
-    loss that the composed one exceeds with a probability far below δ, and the range of one step's
-    loss that matters.
-    """
-
-    theta: float
-    epsilon: float
-    centre: float
-    spread: float
-    quantile: float
-    low: float
-    high: float
-
-
-def estimate(pair: DominatingPair, count: int, delta: float, points: int = POINTS) -> LossEstimate:
-    """Estimate the ε of ``count`` steps at ``delta``, and where it is decided."""
-    mass = max(TAIL_SHARE * delta / count, 1e-280)
-    ends = pair.ends(max(mass, 1e-18), mass)
-    low, high = (float(value) for value in pair.loss(ends))
-    if pair.mirrored:
-        low = -high
-    losses, weights = pair.sampled_losses(float(ends[0]), float(ends[1]), points)
-
-    def moments(thetas: FloatArray) -> FloatArray:
-        exponents = weights + thetas[:, None] * losses
-        top = exponents.max(axis=1)
-        sums: FloatArray = count * (top + np.log(np.exp(exponents - top[:, None]).sum(axis=1)))
-        return sums
-
-    def bounds(thetas: FloatArray) -> FloatArray:
-        """Convert Rényi divergences of order θ + 1 to ε (Canonne et al. 2020)."""
-        orders = thetas + 1
-        found: FloatArray = moments(thetas) - math.log(delta) - np.log(orders)
-        return found / thetas + np.log1p(-1 / orders)
-
-    thetas = np.geomspace(1e-2, 1e10, 73)
-    for _ in range(2):
-        at = int(np.argmin(bounds(thetas)))
-        around = thetas[[max(at - 1, 0), min(at + 1, thetas.size - 1)]]
-        thetas = np.geomspace(around[0], around[1], 13)
-    values = bounds(thetas)
-    theta = float(thetas[np.argmin(values)])
-    exponents = weights + theta * losses
-    tilted = np.exp(exponents - exponents.max())
-    tilted /= tilted.sum()
-    mean = float(tilted @ losses)
-    spread = math.sqrt(count * float(tilted @ (losses - mean) ** 2))
-    # Lower losses hardly count under the tilt: they may as well be raised to this.
-    low = max(low, -math.log(1e6 * count) / theta)
-    beyond = theta * np.geomspace(1.0, 8.0, 13)
-    goal = math.log(TAIL_SHARE * delta)
-    quantile = float(np.min((moments(beyond) - goal) / beyond))
-    return LossEstimate(theta, float(values.min()), count * mean, spread, quantile, low, high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,10 +53,11 @@ class DeltaCurve:
 def compose(pair: DominatingPair, count: int, delta: float) -> DeltaCurve | None:
     """Bound δ(ε) of ``count`` steps around the ε where it is ``delta``.
 
-    None if the grid that this would need is too long.
+    None if the grid that this would need is too long. The bounds hold for every estimate with a
+    tilt above 0; a poor one makes them loose.
     """
     guess = estimate(pair, count, delta)
-    if not (math.isfinite(guess.epsilon) and guess.spread > 0):
+    if not (math.isfinite(guess.epsilon) and guess.spread > 0 and guess.theta > 0):
         return None
     bottom = min(guess.centre - 8 * guess.spread, guess.epsilon - 2 * guess.spread)
     top = max(guess.centre + 6 * guess.spread, guess.quantile, guess.epsilon + 2 * guess.spread)

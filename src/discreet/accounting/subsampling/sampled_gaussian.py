@@ -1,4 +1,4 @@
-"""The Gaussian mechanism on a random sample of rows, and the noise at which it keeps a budget.
+"""The Gaussian mechanism on a random sample of rows.
 
 Proof: docs/proofs/subsampling.md.
 """
@@ -11,10 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Literal
 
-from scipy.optimize import brentq
-
 from discreet.accounting import conversions
-from discreet.accounting.budget import Budget, PrivacyLoss, Relation
+from discreet.accounting.budget import PrivacyLoss, Relation
 from discreet.accounting.subsampling.dominating_pairs import (
     DominatingPair,
     Sampling,
@@ -22,7 +20,7 @@ from discreet.accounting.subsampling.dominating_pairs import (
     own_sigma,
     pairs_of,
 )
-from discreet.accounting.subsampling.fourier import compose, estimate
+from discreet.accounting.subsampling.fourier import compose
 from discreet.errors import NotSupported
 from discreet.validate import check_fields, integer, number
 
@@ -32,8 +30,7 @@ SMALLEST_MULTIPLIER = 1e-6  # least accepted noise multiplier σ
 LARGEST_MULTIPLIER = 1e9  # largest accepted noise multiplier
 SMALLEST_COMPOSED = 0.04  # a smaller σ is accounted without sampling, which hardly matters there
 SMALLEST_RATE = 1e-12  # least accepted probability that a row is in a sample
-_DELTA: dict[str, Any] = {"least": 1e-100, "below": 1.0}  # bounds on an accepted δ
-PRECISION = 5e-4  # relative precision of a noise multiplier that is searched for
+DELTA_BOUNDS: dict[str, Any] = {"least": 1e-100, "below": 1.0}  # bounds on an accepted δ
 
 
 @dataclass(frozen=True)
@@ -93,93 +90,8 @@ class SampledGaussian:
     def epsilon(self, count: int, delta: float, method: Method = "tight") -> float:
         """Bound the ε of ``count`` uses at ``delta``."""
         count = integer("count", count)
-        delta = number("delta", delta, **_DELTA)
+        delta = number("delta", delta, **DELTA_BOUNDS)
         return _epsilon(self, count, delta, method)
-
-
-@lru_cache(maxsize=1024)
-def noise_multiplier_for(
-    budget: Budget,
-    rate: float,
-    count: int,
-    sampling: Sampling = "poisson",
-    method: Method = "tight",
-) -> float:
-    """Find the smallest noise multiplier, to about 0.1 %, at which ``count`` uses keep a budget.
-
-    ``method`` is exact composition ("tight"), or Rényi divergences as in Abadi et al. 2016 ("rdp").
-    The other parameters are those of `SampledGaussian`.
-
-    Privacy
-    -------
-    Where steps are sampled, the result was checked: `SampledGaussian.epsilon` of it is at most
-    ``budget.epsilon``. At rate 1 it follows from exact Gaussian DP. Accounts check every plan.
-    """
-    if budget.pure:
-        raise NotSupported("Gaussian noise needs delta > 0; got delta=0. Give for example 1e-6.")
-    rate = number("rate", rate, least=SMALLEST_RATE, most=1.0)
-    count = integer("count", count)
-    delta = number("delta", budget.delta, **_DELTA)
-    relation = budget.relation
-    goal = budget.epsilon
-    _check_sampling(sampling, relation)
-
-    mu = conversions.mu_from_epsilon(goal, delta)
-    low = math.log(SMALLEST_MULTIPLIER)
-    high = math.log(relation.rows_changed * math.sqrt(count) / mu * (1 + 1e-9))
-    if high <= low:
-        return SMALLEST_MULTIPLIER
-    if rate == 1 and method == "tight":
-        return math.exp(high)
-
-    def spent(log_sigma: float) -> float:
-        sigma = max(math.exp(log_sigma), SMALLEST_MULTIPLIER)
-        return _epsilon(SampledGaussian(sigma, rate, relation, sampling), count, delta, method)
-
-    def guessed(log_sigma: float) -> float:
-        pair = pairs_of(math.exp(log_sigma), rate, relation, sampling)[0]
-        return estimate(pair, count, delta, points=512).epsilon
-
-    if method == "rdp":
-        high += 1.0  # its conversion wastes some
-        while spent(high) > goal:
-            high += 1.0
-    smallest = math.log(SMALLEST_COMPOSED)
-    top = high
-    if rate < 1 and high > smallest:
-        top = _crossing(guessed, goal, smallest, high, 0.02)
-    # Composition is slow: search near the estimate first.
-    bottom = top
-    reach = 0.1
-    while top < high and spent(top) > goal:
-        bottom = top
-        top = min(high, top + reach)
-        reach = 4 * reach
-    while bottom > low and spent(bottom) <= goal:
-        top = bottom
-        bottom = max(low, bottom - reach)
-        reach = 4 * reach
-    return math.exp(_crossing(spent, goal, bottom, top, PRECISION))
-
-
-def _crossing(
-    spent: Callable[[float], float], goal: float, low: float, high: float, width: float
-) -> float:
-    """Find where a decreasing function falls to ``goal``, to ``width``.
-
-    The result fits, or it is ``high``, which is taken to fit. That the function decreases is not
-    relied upon for that.
-    """
-
-    def excess(x: float) -> float:
-        return min(50.0, math.log(max(spent(x), 1e-300) / goal))
-
-    if not excess(low) > 0 > excess(high):
-        return low if excess(low) <= 0 else high
-    x = float(brentq(excess, low, high, xtol=width))
-    while x < high and spent(x) > goal:
-        x = min(high, x + width)
-    return x
 
 
 @lru_cache(maxsize=4096)

@@ -6,15 +6,15 @@ from sklearn.metrics import confusion_matrix, log_loss, roc_auc_score
 
 from discreet import Ledger, LinearSVC, LogisticRegression
 from discreet.core import Budget
-from discreet.estimators import evaluation
+from discreet.estimators import measures
 from discreet.estimators.classifiers import Link
-from discreet.estimators.evaluation import (
+from discreet.estimators.measures import (
     area_under_curve,
     calibration_groups,
     score_edges,
     score_two_classes,
 )
-from discreet.estimators.scoring import score_histogram
+from discreet.estimators.scoring import count_scores, score_histogram
 from discreet.preparation import FeatureMap
 
 N = 20_000
@@ -166,9 +166,9 @@ def test_edges_are_the_same_on_all_tables_of_one_size(kind, grouped, monkeypatch
 
     def noted(model, X, y, edges, *rest):
         asked.append(edges)
-        return score_histogram(model, X, y, edges, *rest)
+        return count_scores(model, X, y, edges, *rest)
 
-    monkeypatch.setattr(evaluation, "score_histogram", noted)
+    monkeypatch.setattr(measures, "count_scores", noted)
     X, budget = rng.normal(size=(size, 1)), Budget(1.0, 0.0, "add_remove")
     mixed = np.where(rng.random(size) < 0.5, "yes", "no")
     ids = np.arange(size) // 2
