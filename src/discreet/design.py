@@ -85,7 +85,12 @@ class Design:
         if not is_table(X) or (not declared and _is_plain(X)):
             return None
         part = table_part(X)
-        given = {_name(key, part.names): column for key, column in declared.items()}
+        given: dict[Any, Column] = {}
+        for key, column in declared.items():
+            name = _name(key, part.names)
+            if name in given:
+                raise ValueError(f"columns names {name!r} twice, by its number and by its name.")
+            given[name] = column
         types = part.fields()
         held = {name: family(types.field(name).type) for name in part.names}
         columns: dict[str, Column] = {}
@@ -224,7 +229,7 @@ def _column(key: Key, value: Any) -> Column:
         if isinstance(value, tuple) and len(value) in (2, 3) and not isinstance(value[0], str):
             return Numeric(*value[:2], **({"shape": value[2]} if len(value) == 3 else {}))
         if isinstance(value, list | np.ndarray):
-            return Categorical(_texts(value), unseen="zeros")
+            return Categorical(_texts(value), unseen="average")
     except ValueError as problem:
         raise ValueError(f"columns[{key!r}]: {problem}") from None
     raise ValueError(f"{_FORMS}; got {display(value)} for column {key!r}.")
@@ -250,7 +255,9 @@ def _name(key: Key, names: Sequence[Any]) -> Any:
         return key
     if not isinstance(key, str) and 0 <= key < len(names):
         return names[key]
-    raise ValueError(f"columns names {key!r}, which X does not have. Its columns: {_listed(names)}.")
+    raise ValueError(
+        f"columns names {key!r}, which X does not have. Its columns: {_listed(names)}."
+    )
 
 
 def _by_type(X: Any, name: Any, held: str, kind: Any) -> Column | None:
@@ -260,7 +267,7 @@ def _by_type(X: Any, name: Any, held: str, kind: Any) -> Column | None:
     levels = _declared_levels(X, name)
     if levels is not None:
         try:
-            return Categorical(_texts(levels), unseen="zeros")
+            return Categorical(_texts(levels), unseen="average")
         except ValueError as problem:
             raise ValueError(f"the categories of column {str(name)!r}: {problem}") from None
     if held == "numbers" and not hasattr(kind, "value_type"):
@@ -279,6 +286,13 @@ def _declared_levels(X: Any, name: Any) -> list[Any] | None:
 
 def _advice(undeclared: Mapping[Any, str]) -> str:
     """Return what to add for columns whose levels or bounds have to be declared."""
+    times = [str(name) for name, held in undeclared.items() if held == "times"]
+    if times:
+        return (
+            f"X has columns of dates or times: {_listed(times)}. Make numbers of them, such as "
+            "days since a public date, or leave them out: columns={"
+            f"{times[0]!r}: Ignored()}} (of discreet.tables)."
+        )
     names = [str(name) for name in undeclared]
     shown = names[:SHOWN]
     lines = ", ".join(f'{name!r}: ["…", "…"]' for name in shown)

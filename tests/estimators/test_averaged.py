@@ -80,7 +80,7 @@ def new_rows(form):
 def test_predictions_say_how_many_cells_they_averaged(form):
     model = fitted("logistic", 1.0, 0)
     for predict in (model.predict, model.predict_proba, model.decision_function):
-        with pytest.warns(AveragedCellsWarning, match=r"^4 cells do not .* noise: 8, 9\.$"):
+        with pytest.warns(AveragedCellsWarning, match=r"^4 cells do not .* noise: x8, x9\.$"):
             with_cells = predict(new_rows(form))
         with warnings.catch_warnings():
             warnings.simplefilter("error")

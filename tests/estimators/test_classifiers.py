@@ -246,7 +246,9 @@ def test_text_columns_are_named_and_their_values_are_not():
         np.array([[1, s] for s in secret], dtype=object),
         [[1, s] for s in secret],
     ):
-        with pytest.raises(ValueError, match=r"not numbers: (name, city|column )") as caught:
+        with pytest.raises(
+            ValueError, match=r"not declared: name, city|not numbers: column "
+        ) as caught:
             LogisticRegression(classes=[0, 1]).fit(X, y)
         chain = caught.value
         while chain is not None:

@@ -211,7 +211,7 @@ def test_the_rule_sees_public_numbers_only():
 def test_the_rule_grows_with_the_budget_and_falls_back_to_lines():
     pieces = []
     for epsilon in (0.001, 0.01, 0.03, 0.1, 1.0, 10.0):
-        expansion = choose(epsilon=epsilon, columns=((0, 1),) * 5).expansion
+        expansion = choose(epsilon=epsilon, numeric=((0, 1),) * 5).expansion
         pieces.append(0 if expansion is None else expansion.pieces[0])
     assert pieces == sorted(pieces)
     assert pieces[0] == 0

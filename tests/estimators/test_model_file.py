@@ -132,6 +132,7 @@ def test_nothing_of_the_rows_or_the_process_is_in_it(tmp_path):
         "intercept",
         "prepared",
         "deviation",
+        "design",
         "classes",
         "columns",
         "features",

@@ -87,7 +87,7 @@ def test_codes_of_a_table_follow_its_rules():
         return found.levels, found.codes().tolist()
 
     assert codes(Categorical(("F", "M")), [" F", "M"], ["x"]) == (("F", "M", "(other)"), [0, 1, 2])
-    accepting = Categorical(("F",), unseen="zeros", missing=True)
+    accepting = Categorical(("F",), unseen="average", missing=True)
     assert codes(accepting, ["F", "?", None, "y"]) == (("F", "(other)", "(missing)"), [0, 2, 2, 1])
     assert codes(Boolean(), ["No", "yes", "1"]) == (("false", "true"), [0, 1, 1])
     assert codes(Boolean(), [True, False]) == (("false", "true"), [1, 0])

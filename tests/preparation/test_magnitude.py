@@ -497,5 +497,5 @@ def test_largest_entries_contradict_a_measured_unit_by_certain_counts_only(cells
 
 def test_a_fit_warns_of_distant_units_by_released_numbers():
     X = table(*SIX.T[:3], 1e12 * NORMAL)
-    with pytest.warns(UserWarning, match=r"The unit of 3 was measured to be more than 2\^20"):
+    with pytest.warns(UserWarning, match=r"The unit of x3 was measured to be more than 2\^20"):
         LogisticRegression(5.0, 1e-6, classes=[False, True]).fit(X, NORMAL > 0)

@@ -14,7 +14,7 @@ from discreet.tables.columns import KINDS, Boolean, Categorical, Ignored, Numeri
         (Numeric(0, 1), ["x"]),
         (Numeric(missing=True), ["x", "x=(missing)"]),
         (Categorical(["a", "b."]), ["x=a", "x=b.", "x=(other)"]),
-        (Categorical(["a"], unseen="zeros", missing=True), ["x=a", "x=(missing)"]),
+        (Categorical(["a"], unseen="average", missing=True), ["x=a", "x=(missing)"]),
         (Categorical(["a", "b"], unseen="refuse"), ["x=a", "x=b"]),
         (Boolean(), ["x"]),
         (Boolean(missing=True), ["x", "x=(missing)"]),
@@ -54,7 +54,7 @@ def test_encoded_names_and_width(column, names):
         (lambda: Categorical(["(missing)"], missing=True), "name of a column that is added"),
         (
             lambda: Categorical(["a"], unseen="drop"),
-            "unseen must be 'other' or 'zeros'",
+            "unseen must be 'other' or 'average'",
         ),
         (lambda: Categorical(["a\x00"]), "no file can hold"),
         (lambda: Categorical(["\ud800"]), "no file can hold"),

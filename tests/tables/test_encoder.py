@@ -151,7 +151,7 @@ class TestNumeric:
 
 class TestCategorical:
     @pytest.mark.parametrize(
-        ("unseen", "row"), [("other", [0, 0, 1]), ("zeros", [0, 0])], ids=["other", "zeros"]
+        ("unseen", "row"), [("other", [0, 0, 1]), ("average", [0, 0])], ids=["other", "average"]
     )
     def test_one_hot(self, unseen, row):
         column = Categorical(["a", "b"], unseen=unseen)
@@ -167,6 +167,12 @@ class TestCategorical:
         refuses(Categorical(["a"]), ["a", None], "a cell is missing")
         refuses(Categorical(["a"]), ["a", "", SECRET], "a cell is missing")
         assert encode(column, pa.nulls(2)) == [[0, 0, 1]] * 2
+
+    def test_missing_cells_are_averaged_like_unlisted_texts(self):
+        column = Categorical(["a", "b"], unseen="average")
+        assert encode(column, ["b", None, "", "z"]) == [[0, 1], [0, 0], [0, 0], [0, 0]]
+        marked = Categorical(["a"], unseen="average", missing=True)
+        assert encode(marked, ["a", None, "z"]) == [[1, 0], [0, 1], [0, 0]]
 
     def test_a_marker_that_is_listed_is_a_value(self):
         file = FileFormat(missing=["?", ""])
@@ -324,7 +330,7 @@ SCHEMA = Schema(
     {
         "a": Numeric(0, 10, missing=True),
         "id": Ignored(),
-        "b": Categorical(["x", "y"], unseen="zeros"),
+        "b": Categorical(["x", "y"], unseen="average"),
         "c": Boolean(),
     }
 )
@@ -384,7 +390,7 @@ numeric = st.builds(
     st.just(True),
     st.just("missing"),
 )
-categorical = st.builds(Categorical, lists, st.sampled_from(["other", "zeros"]), st.just(True))
+categorical = st.builds(Categorical, lists, st.sampled_from(["other", "average"]), st.just(True))
 cells_of = {
     "numeric": st.none() | st.floats(width=32).map(str) | words,
     "categorical": st.none() | words,

@@ -65,7 +65,7 @@ def numerics(draw):
 columns = (
     numerics()
     | st.builds(
-        Categorical, lists_of(1), st.sampled_from(["other", "zeros", "refuse"]), st.booleans()
+        Categorical, lists_of(1), st.sampled_from(["other", "average", "refuse"]), st.booleans()
     )
     | st.builds(Ordinal, lists_of(2), st.booleans())
     | st.builds(Boolean, st.just(("ja", "1")), st.just(("nein", '"')), st.booleans())
@@ -188,7 +188,7 @@ def test_all_problems_are_listed_at_once_with_the_file_and_the_columns():
         "[columns.d] low must be below high; got low = 3 and high = 1.",
         '[columns."e.f"] fill in values',
         "[columns.g] give low and high, or bounds",
-        "[columns.h] unseen must be 'other' or 'zeros' or 'refuse'; got 'drop'.",
+        "[columns.h] unseen must be 'other' or 'average' or 'refuse'; got 'drop'.",
         "[columns.i] kind is missing",
     ):
         assert part in message
@@ -275,7 +275,7 @@ def test_derived_numbers():
 @pytest.mark.parametrize(("categories", "wide"), [(3, False), (4, False), (5, True)])
 def test_sparse_where_it_is_smaller(categories, wide):
     # One group: a sparse row takes 4 + 4 bytes and 8 for its start, a dense one 4 a column.
-    schema = Schema({"a": Categorical([str(i) for i in range(categories)], unseen="zeros")})
+    schema = Schema({"a": Categorical([str(i) for i in range(categories)], unseen="average")})
     assert schema.is_wide is wide
 
 
@@ -366,7 +366,7 @@ def test_a_column_becomes_the_target():
 def test_numeric_columns_are_declared_for_estimators_with_their_shape():
     schema = Schema(
         {
-            "job": Categorical(("clerk", "nurse"), unseen="zeros"),
+            "job": Categorical(("clerk", "nurse"), unseen="average"),
             "age": Numeric(17, 90, missing=True),
             "hour": Numeric(0, 24, shape="bins"),
             "height": Numeric(0, 3, shape="linear"),

@@ -346,9 +346,10 @@ def test_warnings_do_not_reveal_the_number_of_runs(runs, action, table, monkeypa
     monkeypatch.setattr(Poisson, "draw", lambda self, bits: runs)
     model = Talkative(2.0, 0.01, solver=GD(iterations=2), data_norm=1.0)  # no classes; δ ≥ 1/n
     grid = [{"alpha": 0.1}, {"alpha": 0.2}, {"alpha": 0.3}]
+    X, y = table
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter(action)
-        tuned = tune(model, *table, grid=grid)
+        tuned = tune(model, X, np.where(y == 1, "yes", "no"), grid=grid)
     texts = [str(item.message) for item in caught]
     assert tuned.runs is None
     assert len(texts) == 3

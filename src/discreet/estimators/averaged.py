@@ -66,11 +66,11 @@ def _levels(model: Any, X: Any) -> Iterator[tuple[Group, slice, NDArray[np.bool_
         if expansion is not None:  # features of columns that stay come first, in their order
             before = sum(1 for column in expansion.columns if column < group.start)
         features = slice(group.start - before, group.stop - before)
-        weighted = np.atleast_2d(model.coef_)[:, features].any(axis=0)
-        if model.inference:
-            weighted[:] = True
+        weights = np.ones((1, group.stop - group.start))  # of all levels, if none was dropped
+        if not model.inference:
+            weights = np.atleast_2d(model.coef_)[:, features]
         cells: Any = X[:, group.start : group.stop]
-        carried = np.asarray(cells @ weighted.astype(np.float64)).ravel() > 0.0
+        carried = np.asarray(cells @ np.any(weights != 0.0, axis=0).astype(np.float64)) > 0.0
         yield group, features, ~carried
 
 

@@ -161,7 +161,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         if self.rows_per_unit is not None:
             remedy = "1 makes each person count once."
             integer("rows_per_unit", self.rows_per_unit, most=2**30, remedy=remedy)
-        check_columns(self.columns)
+        if self.columns is not None:
+            check_columns(self.columns)
         choice("features", self.features, feature_rule.KINDS)
         return budget, self._loss(), L2(alpha)
 
@@ -195,13 +196,16 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             if not table.shape[0]:  # as scikit-learn says of one in memory
                 raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
             return table, None
-        self.design_ = Design.of(X, check_columns(self.columns))
+        self.design_ = None
+        if not isinstance(X, np.ndarray):
+            self.design_ = Design.of(X, check_columns(self.columns))
         check_target(y, numbers=numbers)
         form: Any = {"y_numeric": numbers, "ensure_all_finite": False, **_TABLES}
         if self.design_ is not None:
             self._booleans = self.design_.indicators
             validate_data(self, X, skip_check_array=True)  # keeps names of columns and their number
-            return check_X_y(self.design_.encode(X), y, **form)
+            encoded: tuple[Any, NDArray[Any]] = check_X_y(self.design_.encode(X), y, **form)
+            return encoded
         self._booleans = check_table(X)
         with np.errstate(all="ignore"):  # a warning about one row would be about that row
             X, y = validate_data(self, X, y, **form)

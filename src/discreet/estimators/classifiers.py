@@ -92,6 +92,9 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mis
         """
         settings = settle(self)
         declared = self._declared_classes()
+        if declared is None:
+            declared = type_classes(y)
+        taken = declared is None
         if declared is None and engines.is_lazy(X):
             raise ValueError(
                 "Labels of rows on workers are not collected; list all of them in classes, for "
@@ -103,6 +106,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mis
         if declared is None:
             assert target is not None  # refused above for rows on workers
             classes, codes = self._labels_of(target)
+            taken = not is_binary(classes)
         elif target is None:
             classes = declared
             X = X.with_targets(partial(label_codes, declared=declared))
@@ -119,7 +123,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mis
             weights = self._class_weights(classes, codes)
             units = replace(units, even=False)
         settings, rules = self._models(settings, len(classes))
-        public = (LABELS_TAKEN if self.classes is None else "the class labels",)
+        public = (LABELS_TAKEN if taken else "the class labels",)
         about: Any = {"units": units, "by_class": weights, "public": public}
         self._keep_link(self._fit_models(settings, X, codes, rules, **about))
         self.classes_ = classes
@@ -218,12 +222,13 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mis
         """Return the labels in y, which are treated as public, and each row's index among them."""
         check_classification_targets(y)
         found, codes = np.unique(y, return_inverse=True)
-        warnings.warn(
-            "The class labels were taken from y, outside the budget. They are treated as "
-            "public: pass classes=[…] to say which labels exist.",
-            PrivacyLeakWarning,
-            stacklevel=3,
-        )
+        if not is_binary(found):
+            warnings.warn(
+                "The class labels were taken from y, outside the budget. They are treated as "
+                "public: pass classes=[…] to say which labels exist.",
+                PrivacyLeakWarning,
+                stacklevel=3,
+            )
         if len(found) < 2:
             raise ValueError(
                 "y has only one class; a classifier needs two. If more labels are possible, list "
@@ -237,6 +242,23 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mis
         tags.input_tags.sparse = True
         tags.classifier_tags.poor_score = True
         return tags
+
+
+def type_classes(y: Any) -> NDArray[Any] | None:
+    """Return the classes that the type of y declares: booleans, or the levels of a category."""
+    dtype = getattr(y, "dtype", None)
+    if str(dtype).lower() in ("bool", "boolean"):
+        return np.array([False, True])
+    levels = getattr(dtype, "categories", None)
+    if levels is None or str(dtype).startswith("Categorical"):
+        return None
+    found = np.unique(np.asarray(list(levels)))
+    return found if len(found) > 1 else None
+
+
+def is_binary(labels: NDArray[Any]) -> bool:
+    """Return whether labels are 0 and 1 as whole numbers: such a target declares its classes."""
+    return labels.dtype.kind in "iu" and labels.tolist() == [0, 1]
 
 
 def _joint(loss: Loss, n_classes: int, *, auto: bool) -> Loss | None:
@@ -412,7 +434,9 @@ class LogisticRegression(LinearClassifier):
         not on predictions (docs/inference.md). More than two classes are then fitted one against
         the rest.
     classes : array-like, optional
-        The set of labels (public). Taken from y, with a warning, if not given.
+        The set of labels (public). Booleans, 0 and 1 as whole numbers, and levels of a pandas
+        category or a polars Enum are declarations of their classes; otherwise labels are taken
+        from y, with a warning, if they are not given.
     class_weight : dict or "balanced", optional
         What rows of each class count: public numbers (1 for labels that are not in it), or such
         that all classes have the same weight, by a noisy class balance that the budget pays for.

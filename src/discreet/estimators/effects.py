@@ -178,7 +178,7 @@ def released_means(model: PrivateLinearModel) -> FloatArray | None:
 def first_level(model: Any) -> int:
     """Return the feature that the columns of levels begin at: after those of X that stay."""
     made = model.features_.expansion
-    return model.n_encoded_ - (0 if made is None else len(made.columns))
+    return int(model.n_encoded_) - (0 if made is None else len(made.columns))
 
 
 def _effect(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from discreet.core import Budget
 from discreet.preparation.bounds import Bounds
 from discreet.preparation.features import DEGREES, Expansion, Fourier, Splines
 from discreet.preparation.steps import Step
-from discreet.validate import FloatArray, choice, display, number
+from discreet.validate import FloatArray
 
 KINDS = ("auto", "linear", "additive", "kernel")
 """Values of ``features``."""
@@ -109,8 +108,7 @@ def choose(
     linear = FeatureChoice(table.n_features)
     if features == "linear" or (features == "auto" and (numeric is None or budget.pure)):
         return linear
-    columns = tuple(NumericColumn(key, *known) for key, known in (numeric or {}).items())
-    columns = columns or table.numbers
+    columns = _declared(numeric) or table.numbers
     if not columns:
         return linear
     at = [_index(column.key, table.names, table.n_features) for column in columns]
@@ -136,6 +134,15 @@ def choose(
     degrees = tuple(DEGREES[column.shape] for column in columns)
     splines = Splines(tuple(at), low, high, counts, degrees)
     return FeatureChoice(kept + splines.count, splines, bounds, known=splines.count)
+
+
+def _declared(
+    numeric: Mapping[int | str, tuple[Any, ...]] | None,
+) -> tuple[NumericColumn, ...]:
+    """Return the declared columns: bounds, or None for both, and the shape of each."""
+    if numeric is None:
+        return ()
+    return tuple(NumericColumn(key, *known) for key, known in numeric.items())
 
 
 def _ends(

@@ -199,7 +199,11 @@ def choose(settings: Settings, inputs: Inputs) -> Method:
     """
     units = inputs.units
     made = feature_rule.FeatureChoice(inputs.X.shape[1])
-    numeric = _numbers(settings, inputs)
+    numeric = None
+    if inputs.design is not None:
+        numeric = inputs.design.schema.numeric
+    elif settings.columns is not None:
+        numeric = number_columns(check_columns(settings.columns))
     declared = numeric is not None or settings.features != "auto"
     if declared and settings.features != "linear":
         made = feature_rule.choose(
@@ -237,13 +241,6 @@ def choose(settings: Settings, inputs: Inputs) -> Method:
         method = Method.divided(settings.budget, method.steps, solver, balance, inference)
         solver.check(settings.loss, method.models)
     return replace(method, expansion=made.expansion, width=made.width, rate=rate)
-
-
-def _numbers(settings: Settings, inputs: Inputs) -> Any:
-    """Return the columns of numbers that may have curves: as declared, or those of the design."""
-    if inputs.design is not None:
-        return inputs.design.schema.numeric
-    return number_columns(check_columns(settings.columns))
 
 
 def _by_rule(

@@ -181,6 +181,9 @@ def column_rule(name: str, column: Any, markers: tuple[str, ...]) -> Rule:
     places[MISSING] = column.width - 1
     values = np.ones(size + 2)
     values[UNLISTED] = unseen == "other"
+    values[MISSING] = column.missing
+    if unseen == "average":
+        absent = frozenset()
     refused = absent | {UNLISTED} if unseen == "refuse" else absent
     return Rule(name, column, markers, listed, places, values, refused)
 

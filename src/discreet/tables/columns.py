@@ -142,16 +142,18 @@ class Categorical(Column):
     ----------
     values : sequence of str
         Every text that can occur, known without reading the rows; spaces around it are ignored.
-    unseen : {"other", "zeros", "refuse"}
-        Treatment of a text that is not listed: a column "(other)", all columns 0, or stop.
+    unseen : {"other", "average", "refuse"}
+        Treatment of a text that is not listed: a column "(other)"; all columns 0, which a model of
+        a table scores as the average over the levels; or stop.
     missing : bool
-        Accept missing cells, and add a column "(missing)" for them.
+        Accept missing cells, and add a column "(missing)" for them. Without it they are refused,
+        or treated like a text that is not listed if that is "average".
     prefix : int, optional
         Number of letters of a cell that are compared: with 3, "250.83" counts as "250".
     """
 
     values: Texts
-    unseen: Literal["other", "zeros", "refuse"] = "other"
+    unseen: Literal["other", "average", "refuse"] = "other"
     missing: bool = False
     prefix: Letters | None = None
 

@@ -42,7 +42,7 @@ rows: bounds taken from them give away the most extreme people, lists of values 
 
 Kinds: "numeric" (low and high, or bounds = "private" to spend part of a fit's budget on them),
 "categorical" (values, or values_file = "FILE.txt" with one value per line; unseen = "other",
-"zeros" or "refuse" is for texts that are not listed), "hashed" (many values, without a list),
+"average" or "refuse" is for texts that are not listed), "hashed" (many values, without a list),
 "boolean", "ordinal" (values, in order) and "ignored"."""
 
 _FIRST_LINE = """

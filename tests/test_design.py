@@ -1,0 +1,260 @@
+"""Tables with names go into estimators: kinds by type and by declaration, levels, predictions."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+
+from discreet import LinearRegression, LogisticRegression, OrdinalClassifier, load, save
+from discreet.design import Design, check_columns
+from discreet.errors import AveragedCellsWarning, PrivacyLeakWarning, TableError
+from discreet.tables import Boolean, Categorical, Hashed, Ignored, Numeric
+
+N = 4000
+WARDS = ["A", "B", "C", "D"]
+DECLARED = {"age": (0, 110, "linear"), "city": ["north", "south"]}
+
+
+@pytest.fixture(scope="module")
+def table():
+    """A table of all kinds whose ward B has high odds; no row is in ward D."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, N),
+            "ward": pd.Categorical(rng.choice(WARDS[:3], N), categories=WARDS),
+            "smoker": rng.random(N) < 0.3,
+            "bmi": rng.normal(27, 4, N),
+            "city": rng.choice(["north", "south"], N),
+        }
+    )
+    score = 0.03 * (frame.age - 50) + 1.5 * (frame.ward == "B") - 0.5
+    return frame, rng.random(N) < 1 / (1 + np.exp(-score))
+
+
+def model(**settings):
+    return LogisticRegression(3.0, 1e-6, **{"columns": DECLARED, "random_state": 0} | settings)
+
+
+@pytest.fixture
+def fitted(table):
+    return quiet(model(), *table)
+
+
+def quiet(estimator, *data, **more):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return estimator.fit(*data, **more)
+
+
+def test_kinds_follow_from_types_and_declarations(fitted):
+    columns = fitted.design_.schema.columns
+    assert columns["age"] == Numeric(0, 110, shape="linear")
+    assert columns["ward"] == Categorical(WARDS, unseen="average")
+    assert columns["smoker"] == Boolean()
+    assert columns["bmi"] == Numeric(shape="linear")
+    assert columns["city"] == Categorical(["north", "south"], unseen="average")
+    assert fitted.n_features_in_ == 5
+    assert fitted.feature_names_in_.tolist() == list(columns)
+    assert fitted.coef_.shape == (1, 9)
+    assert "the kinds of the columns, with the bounds and levels that were declared" in (
+        fitted.guarantee_.public
+    )
+
+
+def test_the_model_learns_from_levels(fitted, table):
+    frame, y = table
+    assert fitted.score(frame, y) > 0.63
+    by_name = dict(zip(fitted.design_.feature_names, fitted.coef_[0], strict=True))
+    assert by_name["ward=B"] - by_name["ward=A"] > 0.8
+    assert by_name["ward=D"] == 0.0
+
+
+@pytest.mark.parametrize("convert", [pl.from_pandas, pa.Table.from_pandas])
+def test_tables_of_all_libraries_are_the_same_table(convert, fitted, table):
+    frame, _ = table
+    other = convert(frame)
+    assert (fitted.decision_function(other) == fitted.decision_function(frame)).all()
+
+
+@pytest.mark.parametrize("convert", [pl.from_pandas, pa.Table.from_pandas])
+def test_levels_of_a_dictionary_come_from_the_rows_and_must_be_declared(convert, table):
+    frame, y = table
+    with pytest.raises(ValueError, match="not declared: ward"):
+        model().fit(convert(frame), y)
+    quiet(model(columns=DECLARED | {"ward": WARDS}), convert(frame), y)
+
+
+def test_an_enum_declares_its_levels(table):
+    frame, y = table
+    typed = pl.from_pandas(frame).with_columns(pl.col("ward").cast(pl.Enum(WARDS)))
+    found = quiet(model(), typed, y).design_.schema.columns["ward"]
+    assert found == Categorical(WARDS, unseen="average")
+
+
+def test_columns_come_by_name_in_any_order(fitted, table):
+    frame, _ = table
+    turned = frame[frame.columns[::-1]]
+    assert (fitted.predict_proba(turned) == fitted.predict_proba(frame)).all()
+
+
+def test_declared_in_own_units_is_scaled_by_hand(table):
+    frame, y = table
+    scaled = frame.assign(age=frame.age / 110)
+    own = quiet(model(), frame, y)
+    by_hand = quiet(model(columns=DECLARED | {"age": (0, 1, "linear")}), scaled, y)
+    difference = own.decision_function(frame) - by_hand.decision_function(scaled)
+    assert np.abs(difference).max() < 1e-9
+
+
+def test_an_unknown_or_empty_level_is_scored_as_the_average(fitted, table):
+    frame, _ = table
+    row = frame.head(1)
+    shares = frame.ward.value_counts(normalize=True)
+    usual = {level: fitted.decision_function(row.assign(ward=level))[0] for level in "ABC"}
+    average = sum(shares[level] * score for level, score in usual.items())
+    rows = pd.concat([row.assign(ward=w) for w in ("D", "new", None)])
+    with pytest.warns(AveragedCellsWarning, match=r"^3 cells are scored .*: ward \(3\)\.$"):
+        scores = fitted.decision_function(rows)
+    assert scores[0] == scores[1] == scores[2]
+    assert scores[0] == pytest.approx(average, abs=0.1)
+
+
+def test_scores_of_unknown_levels_vary_no_more_than_others(table):
+    frame, y = table
+    rows = pd.concat([frame.head(1), frame.head(1).assign(ward="new", city="new")])
+    scores = []
+    for seed in range(12):
+        found = quiet(model(random_state=seed), frame, y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            scores.append(found.decision_function(rows))
+    usual, unknown = np.std(scores, axis=0)
+    assert unknown < 2 * usual
+
+
+def test_files_pickles_and_clones_keep_the_design(fitted, table, tmp_path):
+    frame, y = table
+    save(fitted, tmp_path / "model.json")
+    for again in (load(tmp_path / "model.json"), pickle.loads(pickle.dumps(fitted))):
+        assert (again.predict_proba(frame) == fitted.predict_proba(frame)).all()
+        assert again.design_.to_dict() == fitted.design_.to_dict()
+    refitted = quiet(clone(load(tmp_path / "model.json")).set_params(random_state=0), frame, y)
+    assert (refitted.coef_ == fitted.coef_).all()
+
+
+def test_people_and_other_estimators_take_tables(table):
+    frame, y = table
+    people = quiet(model(), frame, y, groups=np.arange(N) // 4)
+    assert people.guarantee_.unit == "person"
+    line = LinearRegression(3.0, 1e-6, columns=DECLARED, target_bounds=(0, 1))
+    assert quiet(line, frame, y.astype(float)).predict(frame).shape == (N,)
+    ordered = OrdinalClassifier(3.0, 1e-6, columns=DECLARED, classes=[0, 1, 2])
+    assert quiet(ordered, frame, y + 1 * (frame.age > 60)).predict(frame).shape == (N,)
+
+
+def test_curves_of_declared_numbers(table):
+    frame, y = table
+    found = quiet(model(columns=DECLARED | {"age": (0, 110)}), frame, y)
+    assert found.features_.expansion.columns == (0,)
+    rows = pd.concat([frame.head(1).assign(ward=w) for w in ("A", "D", "C")])
+    with pytest.warns(AveragedCellsWarning, match=r"ward \(1\)"):
+        low, average, other = found.decision_function(rows)
+    assert min(low, other) < average < max(low, other) + 1.0
+
+
+def test_a_text_column_is_refused_with_the_line_to_add(table):
+    frame, y = table
+    with pytest.raises(ValueError, match="not declared: city") as caught:
+        model(columns=None).fit(frame, y)
+    text = str(caught.value)
+    assert """columns={'city': ["…", "…"]}""" in text
+    assert "north" not in text
+    quiet(model(columns={"city": Ignored()}), frame, y)
+    quiet(model(columns={"city": Hashed(8)}), frame, y)
+
+
+def test_a_table_of_other_columns_is_refused(fitted, table):
+    frame, _ = table
+    with pytest.raises(TableError, match="lacks columns of the schema: 'age'"):
+        fitted.predict(frame.drop(columns="age"))
+    with pytest.raises(TableError, match="was fitted to a table with names"):
+        fitted.predict(np.zeros((2, 5)))
+
+
+def test_a_missing_cell_is_refused_without_showing_one(fitted, table):
+    frame, _ = table
+    gaps = frame.assign(bmi=frame.bmi.where(frame.index != 3))
+    with pytest.raises(TableError, match="'bmi'") as caught:
+        fitted.predict(gaps)
+    assert str(frame.bmi[0]) not in str(caught.value)
+
+
+def test_dates_are_refused_with_what_to_do(table):
+    frame, y = table
+    dated = frame.assign(seen=pd.Timestamp("2020-01-01"))
+    with pytest.raises(ValueError, match="columns of dates or times: seen"):
+        model().fit(dated, y)
+    quiet(model(columns=DECLARED | {"seen": Ignored()}), dated, y)
+
+
+@pytest.mark.parametrize(
+    ("columns", "match"),
+    [
+        ({"x": [1.5, None]}, "levels must be texts or numbers"),
+        ({"x": ("a", "b")}, "columns must map"),
+        ({"x": []}, "fill in values"),
+        ({"x": (0, 1, 2, 3)}, "columns must map"),
+        ({1.5: (0, 1)}, "the column 1.5"),
+        ({"x": ["a", "a"]}, "more than once"),
+    ],
+)
+def test_wrong_declarations_are_refused_before_data_is_read(columns, match):
+    with pytest.raises(ValueError, match=match):
+        LogisticRegression(1.0, 1e-6, columns=columns).fit(None, None)
+
+
+def test_arrays_have_numbers_only():
+    with pytest.raises(ValueError, match="pass a table with names"):
+        quiet(model(columns={0: ["a", "b"]}), np.zeros((20, 2)), np.arange(20) % 2)
+
+
+def test_a_column_is_declared_once(table):
+    with pytest.raises(ValueError, match="'age' twice"):
+        model(columns={"age": (0, 110), 0: (0, 110)}).fit(*table)
+    with pytest.raises(ValueError, match="names 'agee', which X does not have"):
+        model(columns={"agee": (0, 110)}).fit(*table)
+
+
+def test_plain_tables_of_numbers_are_used_as_they_are():
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [True, False]})
+    assert Design.of(frame, {}) is None
+    assert Design.of(frame.to_numpy(), check_columns(None)) is None
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [np.array([False, True]), np.array([0, 1]), pd.Categorical(["no", "yes"])],
+    ids=["booleans", "zero and one", "category"],
+)
+def test_types_of_targets_declare_their_classes(labels):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 2))
+    y = pd.Series(labels).take(rng.integers(0, 2, 400))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        found = LogisticRegression(1.0, 1e-6).fit(X, y)
+    assert found.classes_.tolist() == list(labels)
+    assert "the class labels" in found.guarantee_.public
+
+
+def test_levels_of_a_target_that_no_row_has_are_classes():
+    rng = np.random.default_rng(0)
+    y = pd.Categorical(rng.choice(["a", "b"], 600), categories=["a", "b", "c"])
+    found = quiet(LogisticRegression(1.0, 1e-6), rng.normal(size=(600, 2)), pd.Series(y))
+    assert found.classes_.tolist() == ["a", "b", "c"]
