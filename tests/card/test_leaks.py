@@ -233,7 +233,7 @@ def test_settings_decide_on_what_a_step_learns(step, leaks):
 
 def test_labels_taken_from_y_are_on_the_card_as_well():
     with pytest.warns(PrivacyLeakWarning, match="labels were taken"):
-        fitted = LogisticRegression(1.0, 1e-6).fit(TABLE[["age"]], LABELS)
+        fitted = LogisticRegression(1.0, 1e-6).fit(TABLE[["age"]], np.where(LABELS, "yes", "no"))
     assert "the class labels, taken from y outside the budget" in fitted.guarantee_.public
     for made in (fitted.card(), cards.card(fitted.guarantee_)):
         assert any("labels were taken from the data" in text for text in made.warnings)

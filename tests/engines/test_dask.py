@@ -443,7 +443,7 @@ class TestSchemas:
     @pytest.mark.parametrize("features", ["additive", "kernel"])
     def test_features_are_made_on_the_workers(self, visits, features):
         folder, schema = visits
-        settings = {"features": features, "numeric": schema.numeric}
+        settings = {"features": features, "columns": schema.numeric}
         X, y, _ = engine_module.open(folder, schema)
         model = quiet_fit(logistic(**settings), X, y)
         alone = quiet_fit(logistic(**settings), *schema.open(folder)[:2])

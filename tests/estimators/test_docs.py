@@ -72,7 +72,7 @@ def test_the_schema_and_the_code_of_the_page_on_tables_run(tmp_path, monkeypatch
     written = []
     names = {"frame": frame, "write": lambda ids, labels: written.append((ids, labels))}
     found = blocks("tables.md", "python")
-    assert len(found) == 5
+    assert len(found) == 6
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", "All coefficients are 0")  # of few rows

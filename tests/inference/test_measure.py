@@ -496,7 +496,7 @@ def test_the_intercept_of_amounts_has_no_interval_and_single_targets_have_none()
 @pytest.mark.parametrize(
     ("make", "settings", "word"),
     [
-        (LogisticRegression, {"numeric": [0], "features": "additive"}, "features='linear'"),
+        (LogisticRegression, {"columns": [0], "features": "additive"}, "features='linear'"),
         (LogisticRegression, {"solver": "agd"}, "solver='auto'"),
         (LinearSVC, {}, "LogisticRegression"),
     ],
