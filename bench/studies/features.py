@@ -93,7 +93,7 @@ def rows(name: str, epsilons: list[float], splits: int) -> Any:
         for seed in range(splits):
             parts = X, Z, y, z = split(data, seed)
             for kind in KINDS:
-                settings = {"delta": len(y) ** -2.0, "features": kind, "numeric": numeric}
+                settings = {"delta": len(y) ** -2.0, "features": kind, "columns": numeric}
                 if n_classes:
                     model: Any = discreet.LogisticRegression(epsilon, classes=labels, **settings)
                 else:

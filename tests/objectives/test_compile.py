@@ -93,8 +93,8 @@ import numba, sys
 from discreet.rows.table import KERNELS
 numba.njit(lambda x: x + 1.0)(2.0)
 sys.stderr.write("mine;")
-from discreet.objectives import compile as compiling
-compiling._announce = lambda text: sys.stderr.write(
+from discreet.objectives import announce
+announce._announce = lambda text: sys.stderr.write(
     f"announced, {len(KERNELS.norms.signatures)} compiled;"
 )
 """
