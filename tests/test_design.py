@@ -168,6 +168,16 @@ def test_curves_of_declared_numbers(table):
     assert min(low, other) < average < max(low, other) + 1.0
 
 
+def test_effects_have_one_panel_per_column_in_its_own_unit(fitted):
+    figure = fitted.plot_effects()
+    panels = {each.get_title(): each for each in figure.axes if each.get_title()}
+    assert list(panels) == ["age", "ward", "smoker", "bmi", "city"]
+    assert panels["age"].get_xlim() == (0.0, 110.0)
+    shown = [label.get_text() for label in panels["ward"].get_xticklabels()]
+    assert shown == WARDS
+    assert "score of class True" in figure.get_suptitle()
+
+
 def test_a_text_column_is_refused_with_the_line_to_add(table):
     frame, y = table
     with pytest.raises(ValueError, match="not declared: city") as caught:

@@ -8,7 +8,7 @@ design, so that it takes tables of the same columns, and its answers can speak o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self, TypeAlias
@@ -21,7 +21,7 @@ from discreet.errors import TableError
 from discreet.tables import Boolean, Categorical, Column, Hashed, Numeric, Ordinal, Schema
 from discreet.tables.encoder import family
 from discreet.tables.libraries import table_part
-from discreet.validate import display, is_number
+from discreet.validate import FloatArray, display, is_number
 
 __all__ = ["Design", "Group", "check_columns", "is_table", "number_columns"]
 
@@ -134,6 +134,12 @@ class Design:
             first = group.start + 1 if isinstance(group.column, Numeric | Ordinal) else group.start
             found += range(first, group.stop)
         return tuple(found)
+
+    @property
+    def units(self) -> dict[str, Callable[[Any], FloatArray]]:
+        """Functions that bring numbers of encoded rows to the unit of their column, by its name."""
+        columns = self.schema.used.items()
+        return {name: each.decoded for name, each in columns if isinstance(each, Numeric)}
 
     @property
     def public(self) -> tuple[str, ...]:

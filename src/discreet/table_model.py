@@ -19,6 +19,7 @@ from sklearn.pipeline import Pipeline
 from discreet import tables
 from discreet.card import Card, card
 from discreet.core import Budget, Guarantee, Relation
+from discreet.design import Design
 from discreet.errors import AveragedCellsWarning, ModelFileError
 from discreet.estimators import averaged, model_file
 from discreet.evaluation import Evaluation, evaluate_table
@@ -298,8 +299,7 @@ class TableModel:
 
     def plot_effects(self) -> Figure:
         """Draw the effect of each column on the score, in the units of the table."""
-        columns = self.schema.used.items()
-        units = {name: each.decoded for name, each in columns if hasattr(each, "decoded")}
+        units = Design(self.schema).units
         figure: Figure = self.estimator.plot_effects(self.schema.feature_names, units)
         return figure
 

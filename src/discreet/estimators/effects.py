@@ -223,16 +223,19 @@ def plot_effects(
 ) -> Figure:
     """Draw the effects of all columns, one panel each, with a band of 95 % of the noise.
 
-    ``units`` has functions that bring numbers in X to a column's own units, by its name.
+    ``units`` has functions that bring numbers in X to a column's own units, by its name; a design
+    has them.
     """
     from discreet.figures import Figure
 
     found = effects(model, names)
+    if units is None and model.design_ is not None:
+        units = model.design_.units
     across = min(4, len(found))
     down = math.ceil(len(found) / across)
     figure = Figure(figsize=(3.4 * across, 2.6 * down + 0.6), layout="constrained")
     panels = np.atleast_1d(figure.subplots(down, across, squeeze=False)).ravel()
-    labels = getattr(model, "classes_", ())
+    labels: Sequence[Any] = getattr(model, "classes_", ())
     shown = [str(label) for label in labels] if len(np.atleast_2d(model.coef_)) > 1 else []
     for panel, effect in zip(panels, found, strict=False):
         _draw(panel, effect, (units or {}).get(effect.name), shown)
@@ -245,7 +248,8 @@ def plot_effects(
         noise = f"the noise of solver {model.solver_!r} is not stated"
     if not all(effect.expected.all() for effect in found):
         noise += "; gray: too few rows to tell"
-    title = f"Effects on the score at ε = {model.guarantee_.epsilon:g} ({noise})"
+    towards = f" of class {labels[1]}" if len(labels) == 2 else ""
+    title = f"Effects on the score{towards} at ε = {model.guarantee_.epsilon:g} ({noise})"
     figure.suptitle(title, fontsize=10)
     return figure
 
