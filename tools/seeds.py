@@ -529,7 +529,7 @@ class Runner:
         estimator, settings, target = MODELS[case.model]
         settings = settings | {"epsilon": 8.0, "delta": 1e-6} | dict(case.settings)
         if "numeric" in settings:
-            settings["numeric"] = NUMERIC[settings["numeric"]]
+            settings["columns"] = NUMERIC[settings.pop("numeric")]
         if case.preparation:
             settings["preparation"] = [self._step(name) for name in case.preparation.split("+")]
         table = self.table(case.rows)

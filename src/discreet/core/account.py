@@ -473,7 +473,7 @@ class AccountPart(Unique):
         Number of equal shares of the account: one for each model of a fit.
     """
 
-    def __init__(self, account: Account, share: Fraction = Fraction(1)) -> None:
+    def __init__(self, account: Account, share: Fraction) -> None:
         self._account = account
         self._share = share
         self._filter: PrivacyFilter | None = None
