@@ -637,3 +637,10 @@ def test_a_private_step_between_schema_and_model_needs_the_groups_as_well():
 def test_schemas_without_a_unit_need_no_groups():
     rows = Schema({"a": Numeric(-1, 1), "b": Numeric(-1, 1)}, extra="ignore")
     assert make_pipeline(rows.transformer(), logistic()).fit(FRAME, Y)[-1].guarantee_.unit == "row"
+
+
+def test_totals_of_baselines_are_weighted_by_person():
+    groups = np.array([0, 0, 0, 0, 1])
+    units = PrivacyUnits.of(np.zeros((5, 1)), groups, None, None)
+    totals = units.totals(np.array([0, 0, 0, 1, 1]), 2)
+    assert totals.tolist() == pytest.approx([0.75, 1.25], abs=1e-6)
