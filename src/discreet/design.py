@@ -79,8 +79,8 @@ class Design:
     def of(cls, X: Any, declared: Mapping[Key, Column]) -> Self | None:
         """Return the design of a table; None for arrays, and for plain tables of numbers.
 
-        Nothing but names and types of the columns is looked at. A table of numbers about which
-        nothing is declared is used as it is, like an array.
+        Only names and types of the columns are read. A table of numbers about which nothing is
+        declared is used as it is, like an array.
         """
         if not is_table(X) or (not declared and _is_plain(X)):
             return None

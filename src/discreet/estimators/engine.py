@@ -53,7 +53,7 @@ PUBLIC = (
     "the number and order of columns, and how the table is stored",
     "that all rows are valid (finite numbers, known labels)",
 )
-"""What every fit treats as public, beside the number of units."""
+"""What every fit treats as public, in addition to the number of units."""
 
 WORKERS = (
     "the rows are in blocks on workers of {}, which see them and are trusted with them, like the "
@@ -113,7 +113,7 @@ class Fitted:
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """What a fit promises, and the ledger's number of it, if a ledger counts it."""
+    """What a fit promises, and its entry in the ledger, if a ledger was charged."""
 
     guarantee: Guarantee
     ledger_entry: int | None

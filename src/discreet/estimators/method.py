@@ -1,4 +1,4 @@
-"""What a fit will do: checked settings, and the method that public numbers choose.
+"""What a fit will do: checked settings, and the method, which public numbers determine.
 
 `settle` makes `Settings` of an estimator before any data is there, `choose` makes a `Method` once
 the size of the table is known. Nothing here reads a row.
