@@ -70,34 +70,68 @@ def test_the_command_has_every_option_that_was_used(out, tmp_path):
     assert expected in page.read_text()
 
 
-def test_runs_of_a_medium_form_are_recognised():
+def test_the_form_of_runs_is_recognised():
     from discreet_bench.command import _form
     from discreet_bench.experiments import find
 
-    experiment = find("amp-fig2")
-    runs = pd.DataFrame(
-        [("amp-fig2", float(repeat), epsilon) for repeat in range(5)
-         for epsilon in experiment.medium[0].objective["epsilon"]],
-        columns=["experiment", "repeat", "epsilon"],
-    )  # fmt: skip
-    assert _form(experiment, runs) == "medium"
-    assert _form(experiment, runs[runs["repeat"] < 4]) == "full"
-    assert _form(experiment, runs[runs["epsilon"] < 1]) == "full"
+    runs = pd.DataFrame({"experiment": ["amp-fig2"] * 2, "form": ["paper"] * 2})
+    assert _form(find("amp-fig2"), runs) == "paper"
+    assert _form(find("amp-fig2"), runs.assign(form=["paper", "quick"])) == "full"
+    assert _form(find("amp-fig2"), runs.assign(form="")) == "full"
 
 
-def test_the_medium_form_says_how_long_it_takes_and_what_it_took(tmp_path, capsys):
-    asked = ["bench", "run", "sgd-fig6", "--medium", "--repeats", "1", "--epsilon", "1"]
+def test_the_paper_form_says_how_long_it_takes_and_what_it_took(tmp_path, capsys):
+    asked = ["bench", "run", "sgd-fig6", "--paper", "--repeats", "1", "--epsilon", "1"]
     asked += ["--method", "plain-sgd", "--jobs", "1", "--no-pages", "--out", str(tmp_path)]
     assert run(asked) == Exit.OK
-    assert "8 different runs, about" in capsys.readouterr().err
+    # two schedules at nine marks, both again with cut steps, and the last mark for other budgets
+    assert "sgd-fig6: 36 runs, about" in capsys.readouterr().err
     times = pd.read_csv(tmp_path / "times.csv")
-    assert times[["experiment", "form", "runs", "made"]].to_numpy().tolist() == [
-        ["sgd-fig6", "medium plain-sgd", 8, 8]
+    assert times[["experiment", "form", "made"]].to_numpy().tolist() == [
+        ["sgd-fig6", "paper plain-sgd", 36]
     ]
-    assert {path.name for path in (tmp_path / "sgd-fig6-medium").iterdir()} == {
+    runs = table.read(tmp_path / "sgd-fig6-paper" / "runs.parquet")
+    assert set(runs["form"]) == {"paper"}
+    assert set(runs["difference"]) == {"", "steps cut at 1/β"}
+    assert {path.name for path in (tmp_path / "sgd-fig6-paper").iterdir()} == {
         "runs.parquet", "command.txt",
     }  # fmt: skip
     assert run([*asked, "--quick"]) == Exit.USAGE
+
+
+def test_another_seed_has_other_splits_and_its_own_cache(tmp_path):
+    found = []
+    for seed in ("0", "1", "0"):
+        asked = ["bench", "run", "sgd-fig6", "--quick", "--repeats", "1", "--method", "plain-sgd"]
+        asked += ["--jobs", "1", "--no-pages", "--out", str(tmp_path), "--seed", seed]
+        assert run(asked) == Exit.OK
+        runs = table.read(tmp_path / "sgd-fig6-quick" / "runs.parquet")
+        found.append((set(runs["seed"]), tuple(runs["objective"])))
+    assert found[0] == found[2]
+    assert found[0][0] == {0.0}
+    assert found[1][0] == {100_000.0}
+    assert found[0][1] != found[1][1]
+
+
+def test_the_list_fits_80_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["bench", "list"]) == Exit.OK
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert not any("…" in line for line in lines)
+
+
+def test_lines_of_an_older_form_give_way_to_the_whole_of_a_newer_one(tmp_path):
+    kept = tmp_path / "kept" / "runs.parquet"
+    older = pd.DataFrame({
+        "experiment": ["sgd-fig6", "sgd-fig5"], "method": "gd", "epsilon": 7.0, "form": "",
+    })  # fmt: skip
+    table.write(older, kept)
+    asked = ["bench", "run", "sgd-fig6", "--quick", "--repeats", "1", "--jobs", "1", "--no-pages"]
+    assert run([*asked, "--out", str(tmp_path), "--into", str(kept)]) == Exit.OK
+    after = table.read(kept)
+    assert set(after.loc[after["experiment"] == "sgd-fig6", "form"]) == {"quick"}
+    assert set(after.loc[after["experiment"] == "sgd-fig5", "epsilon"]) == {7.0}
 
 
 def test_one_method_can_be_run_again_and_merged(out, tmp_path):
@@ -174,7 +208,10 @@ def test_what_is_wrong_is_said_before_anything_runs(arguments, code, says, capsy
 
 def test_a_file_that_takes_the_name_of_a_method_is_refused(tmp_path, capsys):
     file = tmp_path / "mine.py"
-    file.write_text('class Solver:\n    name = "agd"\n')
+    file.write_text(
+        "from benchopt import BaseSolver\n\n\n"
+        'class Solver(BaseSolver):\n    name = "agd"\n    run = set_objective = get_result = None\n'
+    )
     asked = ["bench", "run", "auto-table", "--quick", "--solver-file", str(file)]
     assert run([*asked, "--out", str(tmp_path)]) == Exit.USAGE
     assert "'agd'" in capsys.readouterr().err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Iterator
 from functools import cache
@@ -12,8 +11,8 @@ import pytest
 
 from discreet.solvers import Description, describe, resolve
 from discreet_bench import datasets
-from discreet_bench.data import GENERATED
-from discreet_bench.experiment import Experiment, Grid, Plan, coarse
+from discreet_bench.data import GENERATED, SOURCES
+from discreet_bench.experiment import Experiment, Grid, Plan
 from discreet_bench.experiments import EXPERIMENTS, amp, auto, dpagd, find, outpert, sgd
 from discreet_bench.lines import METHODS
 from discreet_bench.runs import COLUMNS
@@ -29,6 +28,8 @@ NAMES = [
     *(f"dpagd-fig{k}" for k in (2, 3, 4)),
     *(f"amp-fig{k}" for k in (1, 2, 3, 4)),
     "outpert-table3",
+    "outpert-table1",
+    "rrpsgd-rounds",
     *(f"sgd-fig{k}" for k in range(1, 10)),
 ]
 OBJECTIVE = {"epsilon", "delta", "relation", "loss", "alpha", "test", "rows", "intercept"}
@@ -40,14 +41,14 @@ OTHERS = {
     "auto": {"alpha", "norm"},
     "tuned": {"base"},
     "noisy-gd": {"iterations", "step_size", "gradient_clip", "norm"},
-    "plain-sgd": {"batch_size", "schedule", "step_size", "passes", "updates"},
+    "plain-sgd": {"batch_size", "schedule", "step_size", "cut_steps", "passes", "updates"},
 }
 EXTRA = {"laplace-sgd": {"updates"}, "privgene": {"batch_rows"}}
 every = pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS)
 
 
 def plans(experiment: Experiment) -> tuple[Plan, ...]:
-    return (*experiment.plans, *experiment.quick, *experiment.medium)
+    return (*experiment.plans, *experiment.quick, *experiment.paper)
 
 
 def solver_grids() -> Iterator[tuple[str, str, Grid]]:
@@ -103,7 +104,13 @@ def test_an_experiment_says_what_it_is(experiment: Experiment) -> None:
     for text in (experiment.title, experiment.source, experiment.question, *experiment.notes):
         assert text == text.strip() != ""
     assert experiment.question.endswith("?")
-    assert experiment.notes
+    assert experiment.notes or experiment.protocol
+    for item in experiment.protocol:
+        assert item.name
+        assert item.paper
+        assert item.here
+    names = [item.name for item in experiment.protocol]
+    assert len(names) == len(set(names))
 
 
 @every
@@ -112,8 +119,8 @@ def test_panels_show_what_runs_have(experiment: Experiment) -> None:
     parameters = {name for plan in plans(experiment) for g in plan.solvers.values() for name in g}
     assert {shown.x, *shown.lines} <= {*COLUMNS, *parameters}
     assert set(shown.measures) <= set(COLUMNS)
-    if shown.x not in ("epsilon", "at"):
-        for chosen in (experiment.plans, experiment.quick, experiment.medium):
+    if shown.x not in ("epsilon", "at", "n"):
+        for chosen in (experiment.plans, experiment.paper):
             assert any(len(values(chosen, solver, shown.x)) > 1 for solver in METHODS)
 
 
@@ -127,7 +134,7 @@ def test_data_sets_are_known(experiment: Experiment) -> None:
             if name in GENERATED:
                 assert set(grid) <= {"rows", "features"}
             else:
-                assert name in {*datasets.names(), "mnist-zero"}
+                assert name in {*datasets.names(), *SOURCES}
                 assert set(grid) <= {"rows", "columns", "unit"}
 
 
@@ -137,7 +144,7 @@ def test_objectives_are_complete_and_can_be_made(experiment: Experiment) -> None
         assert set(plan.objective) == OBJECTIVE
         Task(None, **{name: choices[0] for name, choices in plan.objective.items()})  # type: ignore[arg-type]
         assert asked((plan,), "relation") <= {"add_remove", "replace_one"}
-        assert asked((plan,), "loss") <= {"logistic", "huber-hinge", "hinge", "huber"}
+        assert asked((plan,), "loss") <= {"logistic", "huber-hinge", "hinge", "huber", "sigmoid"}
         assert all(isinstance(x, float) or x == "1/n^2" for x in asked((plan,), "delta"))
 
 
@@ -208,107 +215,113 @@ def test_quick_forms_are_of_the_same_kind(experiment: Experiment) -> None:
         assert asked(experiment.quick, parameter) <= asked(experiment.plans, parameter)
 
 
-# -- complete when medium
+# -- the paper form
 
 
 @every
-def test_medium_forms_have_the_methods_and_data_sets_of_the_full_ones(
+def test_paper_forms_have_the_methods_and_data_sets_of_the_full_ones(
     experiment: Experiment,
 ) -> None:
     methods = {name for plan in experiment.plans for name in plan.solvers}
-    medium = {name for plan in experiment.medium for name in plan.solvers}
-    assert medium <= methods
+    paper = {name for plan in experiment.paper for name in plan.solvers}
+    assert paper <= methods
     private = set(METHODS) - {"diffprivlib", "opacus", "dp-ebm", "scikit-learn"}
     if experiment.name == "auto-table":  # SGD with other published noise, which is in dpagd-fig2
         private -= {"sgd-ma", "sgd-adv"}
-    assert medium >= methods & private
+    assert paper >= methods & private
     data = {name for plan in experiment.plans for name in plan.data}
-    assert {name for plan in experiment.medium for name in plan.data} == data
-    assert asked(experiment.medium, "loss") == asked(experiment.plans, "loss")
+    extra = {"reuters"} if experiment.name.startswith("amp-") else set()
+    missing = data - {name for plan in experiment.paper for name in plan.data}
+    assert {name for plan in experiment.paper for name in plan.data} - data <= extra
+    assert missing <= {"industrial", "synthetic-h"}  # named in the protocol, or in its own figures
+    assert asked(experiment.paper, "loss") == asked(experiment.plans, "loss")
 
 
 @every
-def test_medium_forms_have_enough_repeats_and_budgets(experiment: Experiment) -> None:
-    assert all(plan.repeats >= 5 for plan in experiment.medium)
-    for name in {name for plan in experiment.medium for name in plan.data}:
-        here = tuple(plan for plan in experiment.medium if name in plan.data)
-        if experiment.name in ("amp-fig1", "amp-fig3"):  # one ε, which figures 2 and 4 have too
-            curves = EXPERIMENTS[experiment.name.replace("1", "2").replace("3", "4")].medium
-            assert asked(here, "epsilon") <= asked(curves, "epsilon")
-        else:
-            assert len(asked(here, "epsilon")) >= 4
+def test_paper_forms_have_the_papers_budgets_and_rows(experiment: Experiment) -> None:
+    if experiment.name == "auto-table":  # no paper's
+        return
+    assert asked(experiment.paper, "epsilon") >= asked(experiment.plans, "epsilon")
+    for parameter in ("test", "rows"):
+        assert asked(experiment.paper, parameter) == asked(experiment.plans, parameter)
+    for name in ("kddcup99", "covertype", "mnist", "adult", "bank", "mnist-zero"):
+        full = {str(plan.data[name]) for plan in experiment.plans if name in plan.data}
+        assert {str(plan.data[name]) for plan in experiment.paper if name in plan.data} == full
 
 
 @every
-def test_the_default_runs_under_our_relation_and_the_papers_in_the_medium_form(
-    experiment: Experiment,
-) -> None:
-    chosen = tuple(plan for plan in experiment.medium if "auto" in plan.solvers)
-    if chosen:
-        assert asked(chosen, "relation") == {"add_remove"} | asked(experiment.plans, "relation")
+def test_what_departs_from_the_protocol_has_a_name(experiment: Experiment) -> None:
+    for plan in experiment.paper:
+        usual = asked(experiment.plans, "intercept"), asked(experiment.plans, "delta")
+        departs = not asked((plan,), "intercept") <= usual[0] or values(
+            (plan,), "laplace-sgd", "cut_steps"
+        ) == {True}
+        assert not departs or plan.difference, experiment.name
 
 
-def test_the_medium_forms_fit_into_two_hours_of_one_core() -> None:
+def test_the_protocols_of_the_papers() -> None:
+    for k in (1, 2, 3, 4):
+        for plan in EXPERIMENTS[f"amp-fig{k}"].paper:
+            assert asked((plan,), "intercept") == {plan.difference == amp.WITH_INTERCEPT}
+            if "covertype" in plan.data and "amp" in plan.solvers:
+                one = plan.solvers["amp"].get("one_vs_rest")
+                assert one == (None if plan.difference == amp.ONE_MODEL else [True])
+    for k in range(1, 10):
+        for plan in EXPERIMENTS[f"sgd-fig{k}"].paper:
+            assert values((plan,), "laplace-sgd", "cut_steps") == {plan.difference == sgd.CUT}
+    for name in ("dpagd-fig2", "dpagd-fig3"):
+        assert asked(EXPERIMENTS[name].paper, "epsilon") >= {0.05, 0.8}
+        assert not values(EXPERIMENTS[name].paper, "privgene", "batch_rows")  # all rows
+    large = EXPERIMENTS["dpagd-fig4"].paper
+    assert {name for plan in large for name in plan.data} == {"kddcup99-full-dos", "kddcup99-dos"}
+    assert values(large, "privgene", "batch_rows") == {40_000}
+    for name in dpagd.SWEEPS:
+        assert values(EXPERIMENTS[name].paper, "agd", "calibration") == {"tight", "published"}
+
+
+def test_the_paper_forms_fit_into_thirty_processor_hours() -> None:
     from discreet_bench import effort
 
-    chosen = [plan for experiment in EXPERIMENTS.values() for plan in experiment.medium]
-    runs = effort.distinct(chosen)
-    assert effort.seconds(runs) < 100 * 60
-    alone = [effort.distinct(experiment.medium) for experiment in EXPERIMENTS.values()]
-    assert len(runs) < sum(map(len, alone))  # experiments share runs
+    chosen = [plan for one in EXPERIMENTS.values() for plan in effort.affordable(one.paper)]
+    assert effort.seconds(effort.distinct(chosen)) < 30 * 3600
 
 
-def test_a_coarse_grid_is_the_middle_and_the_ends_of_an_axis_at_a_time() -> None:
-    grid = {
-        "x": {"a": [1, 2, 3, 4, 5], "b": [10, 20, 30, 40], "c": [0], "d": [7, 8]},
-        "y": {"e": [1, 2]},
+def test_a_cell_gets_the_repeats_that_it_can_afford() -> None:
+    from discreet_bench import effort
+
+    plan = Plan({"adult": {}, "covertype": {}}, dict(EXPERIMENTS["amp-fig1"].paper[0].objective),
+                {"agd": {"calibration": ["tight", "published"]}, "privgene": {}, "majority": {},
+                 "sgd": {"calibration": ["tight", "published"]}}, 100)  # fmt: skip
+    found = {
+        (name, solver, *grid.get("calibration", ())): one.repeats
+        for one in effort.affordable([plan])
+        for name in one.data
+        for solver, grid in one.solvers.items()
     }
-    first, second = coarse(grid)
-    assert first == {
-        "x": {"a": [1, 3, 5], "b": [20], "c": [0], "d": [7]},
-        "y": {"e": [1, 2]},
-    }
-    assert second == {"x": {"a": [3], "b": [10, 40], "c": [0], "d": [7]}}
-    assert coarse(grid, 1) == [first]
-    third = coarse(grid, 3)[2]
-    assert third == {"x": {"a": [3], "b": [20], "c": [0], "d": [8]}}
+    assert found["adult", "majority"] == 100  # the paper's
+    assert found["adult", "sgd", "tight", "published"] > 90
+    assert 20 <= found["adult", "privgene"] < 30  # a fit of almost a second
+    assert 20 <= found["adult", "agd", "published"] < found["adult", "agd", "tight"]
+    assert found["covertype", "privgene"] == effort.LEAST_REPEATS
+    grid = dataclasses.replace(plan, tuning="grid", repeats=7)
+    assert effort.affordable([grid]) == [grid]
 
 
-def test_coarse_grids_are_settings_of_table_2() -> None:
+def test_the_paper_forms_grids_are_settings_of_table_2() -> None:
     for loss in ("logistic", "huber-hinge"):
-        *chosen, own = amp.coarse_grids(loss)
-        for solver in amp.TUNED:
-            full = [each[solver] for each in amp.grids(loss) if solver in each]
-            some = [each[solver] for each in chosen]
-            for name, chosen_values in ((n, v) for grid in some for n, v in grid.items()):
-                allowed = {value for one in full for value in one.get(name, ())}
-                assert set(chosen_values) <= allowed, (solver, name)
-            assert [settings(grid) for grid in some] in ([3, 2], [2, 2])
-        assert set(own) == set(amp.TUNED)
-
-
-def test_every_medium_grid_has_the_defaults_of_its_method() -> None:
-    """Else the best of a grid could be worse than what the method does by itself."""
-    for experiment in EXPERIMENTS.values():
-        for plan in experiment.medium:
-            if plan.tuning == "grid":
-                for solver in plan.solvers:
-                    assert _defaults_of(experiment, solver, "default") & _defaults_of(
-                        experiment, solver, "grid"
-                    ), (experiment.name, solver)
-
-
-def _defaults_of(experiment: Experiment, solver: str, tuning: str) -> set[str]:
-    """Settings of a solver on Adult or KDD Cup 99 with the tight calibration, as text."""
-    return {
-        str(sorted({**dict(zip(grid, setting, strict=True)), "calibration": "tight"}.items()))
-        for plan in experiment.medium
-        if plan.tuning == tuning and {"adult", "kddcup99"} & set(plan.data)
-        for name, grid in plan.solvers.items()
-        if name == solver
-        for setting in itertools.product(*grid.values())
-        if dict(zip(grid, setting, strict=True)).get("calibration", "tight") == "tight"
-    }
+        full, some = amp.grids(loss), amp.paper_grids(loss)
+        assert {name for grid in some for name in grid} == {name for grid in full for name in grid}
+        for solver in {name for grid in some for name in grid}:
+            for parameter in {name for grid in some for name in grid.get(solver, {})}:
+                allowed = {v for grid in full for v in grid.get(solver, {}).get(parameter, ())}
+                chosen = {v for grid in some for v in grid.get(solver, {}).get(parameter, ())}
+                assert chosen <= allowed, (solver, parameter)
+        plans = [plan for plan in EXPERIMENTS["amp-fig1"].paper if plan.tuning == "grid"]
+        assert {name for plan in plans for name in plan.data} == {
+            "adult",
+            "synthetic-l",
+            "synthetic-h",
+        }
 
 
 # -- as the papers say
@@ -320,7 +333,7 @@ def test_dpagd_has_the_papers_settings() -> None:
         assert {d for plan in chosen for d in plan.data} == {
             "adult",
             "bank",
-            "ipums-br",
+            "ipums-br-dat",
             "ipums-us",
         }
         assert asked(chosen, "epsilon") == {0.05, 0.1, 0.2, 0.4, 0.8, 1.6}
@@ -350,10 +363,10 @@ def test_dpagd_on_kddcup_has_mini_batches_of_40_000_rows() -> None:
     chosen = EXPERIMENTS["dpagd-fig4"].plans
     assert asked(chosen, "delta") == {1e-12}
     assert asked(chosen, "loss") == {"logistic", "hinge", "huber-hinge"}
-    for name in ("kddcup99-full", "kddcup99"):
+    for name in ("kddcup99-full-dos", "kddcup99-dos"):
         (rate,) = values([plan for plan in chosen if name in plan.data], "agd", "sampling_rate")
         assert isinstance(rate, float)
-        assert rate * 0.8 * datasets.describe(name).rows == pytest.approx(40_000)
+        assert rate * 0.8 * datasets.describe(SOURCES[name]).rows == pytest.approx(40_000)
     assert not any("outpert" in plan.solvers for plan in chosen)
 
 
@@ -410,7 +423,7 @@ def test_amp_leaves_out_the_steps_that_have_no_proof_and_no_other(loss: str, nor
     from discreet.objectives import L2, Problem
     from discreet_bench.measures import loss_of
 
-    problem = Problem(loss_of(loss), L2(0.0), 1000, 20, True, norm)
+    problem = Problem(loss_of(loss), L2(0.0), 1000, 20, False, norm)
     allowed = amp.allowed_steps(loss, norm)
     for step in amp.TABLE_2["learning rate"]:
         solver = dataclasses.replace(resolve("permutation-sgd"), step_size=step)  # type: ignore[type-var]
@@ -425,7 +438,8 @@ def test_amp_leaves_out_the_steps_that_have_no_proof_and_no_other(loss: str, nor
 def test_outpert_has_table_3() -> None:
     chosen = EXPERIMENTS["outpert-table3"].plans
     assert asked(chosen, "epsilon") == {0.1, 0.5, 1.0, 2.0}
-    assert asked(chosen, "delta") == {0.001}
+    assert asked(tuple(p for p in chosen if not p.difference), "delta") == {0.001}
+    assert asked(tuple(p for p in chosen if p.difference), "delta") == {0.0}  # pure
     assert asked(chosen, "relation") == {"replace_one"}
     assert asked(chosen, "rows") == {"unit"}
     assert {plan.repeats for plan in chosen} == {100}

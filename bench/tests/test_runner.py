@@ -16,6 +16,7 @@ from discreet_bench import runs as table
 from discreet_bench.benchmark import write
 from discreet_bench.effort import record
 from discreet_bench.experiment import Experiment, Plan
+from discreet_bench.extensions import with_solvers
 from discreet_bench.runner import insistent_interrupts, narrowed, run, size
 from discreet_bench.solvers import solver_class, solver_names
 
@@ -118,9 +119,9 @@ def test_time_and_runs_from_the_cache_are_counted(cache, tmp_path):
     assert first.processor_seconds > 0
     assert again.seconds > 0
     path = tmp_path / "times.csv"
-    record(path, "small", "medium", first)
-    record(path, "other", "medium", first)
-    record(path, "small", "medium", again)
+    record(path, "small", "paper", first)
+    record(path, "other", "paper", first)
+    record(path, "small", "paper", again)
     lines = pd.read_csv(path).set_index("experiment")
     assert list(lines["made"]) == [4, 4]  # none of the second time
     assert list(lines.index) == ["small", "other"]
@@ -160,12 +161,54 @@ class Solver(EstimatorSolver):
 def test_a_method_is_one_file_and_one_that_overspends_fails(cache, tmp_path):
     file = tmp_path / "spender.py"
     file.write_text(SPENDER)
-    asked = narrowed([plan(repeats=1)], files=[str(file)])
+    asked = with_solvers([plan(repeats=1)], [str(file)])
     found = run(EXPERIMENT, asked, tmp_path / "r.parquet", cache=cache)
     spender = found.runs[found.runs["method"] == "spender"]
     assert len(spender) == len(found.failures) == 2
     assert spender["accuracy"].isna().all()
     assert all("spent (ε" in failure for failure in found.failures)
+
+
+@pytest.mark.process
+def test_what_was_done_before_a_kill_is_not_run_again(tmp_path):
+    """kill -9 loses the run at hand and nothing else."""
+    start = "import sys; from discreet.cli.app import run; sys.exit(run(sys.argv[1:]))"
+    words = [sys.executable, "-c", start, "bench", "run", "sgd-fig6", "--paper", "--repeats", "6"]
+    words += ["--method", "plain-sgd", "--jobs", "1", "--no-pages", "--out", str(tmp_path)]
+    first = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+    done = 0
+    while done < 12 and first.poll() is None:
+        time.sleep(0.05)
+        logs = list((tmp_path / "cache").glob("progress-*.jsonl"))
+        done = sum(log.read_bytes().count(b"\n") for log in logs)
+    assert first.poll() is None, "it ended before it could be killed"
+    first.kill()
+    first.wait()
+    subprocess.run(words, check=True, stderr=subprocess.DEVNULL)
+    times = pd.read_csv(tmp_path / "times.csv")
+    whole = 6 * 36
+    assert 0 < times["made"].iloc[0] <= whole - 11
+    runs = table.read(tmp_path / "sgd-fig6-paper" / "runs.parquet")
+    assert len(runs.drop_duplicates(["setting", "difference", "repeat"])) == whole
+
+
+def test_the_time_that_is_left_is_that_of_what_is_not_done(tmp_path, monkeypatch):
+    from discreet_bench import runner
+
+    now = [0.0]
+    monkeypatch.setattr(runner.time, "monotonic", lambda: now[0])
+    log, seen = tmp_path / "log", []
+    counter = runner._Counter(log, [10, 10, 10], seen.append, [1.0, 3.0, 6.0])
+    now[0] = 1.0
+    with counter.watching(0, "cached"):
+        pass  # all of it came from the cache
+    assert seen[-1].seconds_left is None  # nothing was made yet
+    with counter.watching(1, "made"):
+        log.write_bytes(b"x\n" * 10)
+        now[0] = 13.0
+    # 3 units of cost took 13 seconds, 6 are left
+    assert seen[-1].seconds_left == pytest.approx(26.0)
+    assert (seen[-1].done, seen[-1].total) == (20, 30)
 
 
 def test_a_large_plan_is_run_in_pieces_that_add_up(monkeypatch):
@@ -290,7 +333,7 @@ def test_there_is_a_file_per_solver_and_no_other(tmp_path):
 
     loaded = Benchmark(folder)
     assert {made.name for made in loaded.get_solvers()} == files
-    assert {made.name for made in loaded.get_datasets()} == {"generated", "public"}
+    assert {made.name for made in loaded.get_datasets()} == {"generated", "given", "public"}
     for name in files:
         assert solver_class(name).name == name
         assert solver_class(name).__doc__

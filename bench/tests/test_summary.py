@@ -4,7 +4,6 @@ import pandas as pd
 import pytest
 
 from discreet_bench import summary
-from discreet_bench.lines import named
 from discreet_bench.runs import write
 
 from .frames import frame, repeated, together
@@ -93,69 +92,37 @@ def test_lines_of_two_states_of_the_code_are_told_apart():
     ]
 
 
-def test_published_numbers_are_beside_ours():
-    setting = {"experiment": "amp-fig1", "relation": "replace_one", "epsilon": 0.1, "method": "amp"}
+def test_the_page_is_made_from_the_runs_alone(tmp_path):
+    setting = {"experiment": "amp-fig1", "relation": "replace_one", "epsilon": 0.1, "form": "paper"}
     rows = together(
-        repeated([0.77, 0.79], calibration="published", **setting),
-        repeated([0.80, 0.81], **setting),
-        repeated([0.82, 0.84], tuning="grid", setting='{"norm": 10.0}', **setting),
-        repeated([0.50, 0.52], tuning="grid", setting='{"norm": 0.1}', **setting),
-        repeated([0.99, 0.99], **setting | {"relation": "add_remove"}),
-    )
-    table = summary.published_table(named(rows), "amp-fig1")
-    assert "| adult | 0.1 | AMP | 79.1 | 78.0 | 80.5 | 83.0 |" in table
-    where = {
-        "experiment": "outpert-table3",
-        "relation": "replace_one",
-        "epsilon": 0.1,
-        "alpha": 0.1,
-    }
-    one = [
-        frame(method=method, calibration=kind, excess_objective=excess, **where)
-        for method, kind, excess in (("sgd-adv", "published", 3.0), ("sgd", "tight", 0.001))
-    ]
-    table = summary.published_table(named(together(*one)), "outpert-table3")
-    assert "| adult, penalty 0.1 | 0.1 | SGD-Adv | 5.22 | 3 | 0.001 |  |" in table
-    released = rows.assign(
-        variant=rows["variant"].where(rows["calibration"] == "tight", "as released")
-    )
-    assert "| 78.0 ‡ | 80.5 |" in summary.published_table(named(released), "amp-fig1")
-
-
-def test_all_methods_of_an_experiment_are_in_one_table():
-    where = {"experiment": "dpagd-fig4", "data": "kddcup99 (20,000 rows)"}
-    rows = together(
-        repeated([0.9, 0.92], **AUTO, **where, loss="logistic", epsilon=0.1),
-        repeated([0.8, 0.82], **where, loss="logistic", epsilon=0.1),
-        repeated([0.95, 0.97], **where, loss="hinge", epsilon=0.1),
-        repeated([0.6, 0.6], **where, loss="huber-hinge", epsilon=0.1, method="objpert"),
-        repeated([0.99, 0.99], tuning="grid", **where, loss="logistic", epsilon=0.1),
-        repeated([0.5, 0.5], **where, loss="logistic", epsilon=0.1, relation="replace_one"),
-        repeated([0.5, 0.5], **where, loss="logistic", epsilon=0.2),
-    )
-    text = summary.methods_table(rows, "dpagd-fig4", "add_remove", (0.1,))
-    assert text.splitlines() == [
-        "| method | kddcup99, logistic 0.1 | kddcup99, hinge 0.1 |",
-        "|---|---:|---:|",
-        "| discreet | **91.0** | – |",
-        "| DP-AGD | 81.0 | **96.0** |",
-        "| ObjPert | – | 60.0 |",
-        "| DP-AGD, tuned with hindsight, not private | 99.0 | – |",
-    ]
-    assert summary.methods_table(rows, "dpagd-fig2", "add_remove") == "Not run."
-
-
-def test_only_what_is_between_markers_of_a_page_is_replaced(tmp_path):
-    write(compared([0.9, 0.9], [0.8, 0.8], experiment="amp-fig1"), tmp_path / "runs.parquet")
-    times = {"experiment": ["amp-fig1"], "form": ["medium"], "runs": [4], "made": [4],
+        repeated([0.786, 0.788, 0.787, 0.787], method="amp-hf", calibration="published", **setting),
+        repeated([0.80, 0.81, 0.80, 0.81], method="amp-hf", **setting),
+        repeated([0.71, 0.72, 0.71, 0.72], method="amp", calibration="published", **setting),
+        repeated([0.60, 0.61, 0.60, 0.61], method="sgd", calibration="published", **setting),
+        repeated([0.9, 0.9, 0.9, 0.9], method="amp", calibration="published",
+                 difference="with intercept", **setting),
+    )  # fmt: skip
+    older = repeated([0.5, 0.5], experiment="dpagd-fig2")
+    write(together(rows, older), tmp_path / "runs.parquet")
+    times = {"experiment": ["amp-fig1"], "form": ["paper"], "runs": [4], "made": [4],
              "seconds": [1200], "processor_seconds": [7], "left_out": ["rcv1"]}  # fmt: skip
-    parts = [times, times | {"form": ["medium auto"], "made": [2], "left_out": ["rcv1"]}]
+    parts = [times, times | {"form": ["paper auto"], "made": [2], "left_out": ["rcv1"]}]
     pd.concat(map(pd.DataFrame, parts)).to_csv(tmp_path / "times.csv", index=False)
+    for name in ("amp-fig1.svg", "amp-fig1-variants.svg", "amp-fig2.svg"):
+        (tmp_path / name).touch()
     page = tmp_path / "page.md"
-    page.write_text("# Mine\n\n<!-- made: times -->\nold\n<!-- end -->\n\nText.\n")
     summary.main([str(tmp_path), "--write", str(page)])
     text = page.read_text()
-    assert "old" not in text
-    assert text.startswith("# Mine\n\n<!-- made: times -->\n\n| experiment |")
-    assert "| amp-fig1 | 4 | 6 | 2,400 | 14 | rcv1 |" in text
-    assert text.endswith("<!-- end -->\n\nText.\n")
+    assert "| amp-fig1 | 20 | 6 | 2,400 | 14 | rcv1 |" in text
+    assert "| adult | H-F AMP | 0.1 | 78.7 | 78.7 ± 0.1 | 4 | agrees | 80.5 ± 0.9 |" in text
+    assert "differs by -7.6 ± " in text  # AMP, 71.5 for 79.1
+    assert "| AMP, published constants, with intercept | **90.0 ± 0.0** | 4 |" in text
+    assert "AMP is at least as accurate" in text
+    assert "| adult | 0.1 | P-SGD, published constants | +11.0 ± 0.0 | 4 | reproduced |" in text
+    assert text.count(".svg)") == 1
+    assert "](../bench/results/amp-fig1.svg)" in text
+    assert "Without lines so far: synthetic-l, kddcup99," in text
+    flat = " ".join(text.split())
+    assert "`dpagd-fig2`" in flat.split("lines of an older form alone")[1]
+    assert "discreet bench run dpagd-fig2 --paper \\\n        --into" in text
+    assert max(len(line) for line in text.splitlines() if not line.startswith("|")) <= 100

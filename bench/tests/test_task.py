@@ -28,7 +28,7 @@ SETTINGS = {
 
 
 def task(**changes):
-    return Task(generated("synthetic-l", 1000, 5, 0), **(SETTINGS | changes))
+    return Task(generated("plane", 1000, 5, 0), **(SETTINGS | changes))
 
 
 def fitted(problem, **changes):
@@ -80,7 +80,7 @@ def test_the_problem_holds_no_test_label():
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_rows_can_be_scaled_down_to_norm_one(sparse):
-    made = generated("synthetic-l", 500, 20, 0)
+    made = generated("plane", 500, 20, 0)
     table = dataclasses.replace(made, X=sp.csr_array(made.X) if sparse else made.X)
     problem = Task(table, **(SETTINGS | {"rows": "unit"})).problem(0)
     rows = problem.X.toarray() if sparse else problem.X

@@ -147,5 +147,5 @@ plt.show()
 #     discreet bench run auto-table --quick
 #
 # The folder ``tests/example_package`` of the repository is such a package, to copy.
-# :doc:`/architecture` lists what a solver of this library needs besides, and :doc:`/benchmark` how
+# :doc:`/architecture` lists what a solver of this library needs besides, and :doc:`/extending` how
 # to run one without an entry point.

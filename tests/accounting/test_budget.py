@@ -107,3 +107,36 @@ def test_a_fit_converts_its_budget_once(solver):
         sys.setprofile(None)
     assert computed.count((1.0, 1e-6)) == 1
     assert len(computed) == len(set(computed))  # nor any other budget twice
+
+
+@pytest.mark.parametrize("delta", [1e-5, 1e-12])
+@pytest.mark.parametrize("rho", [1e-6, 0.0132154, 5.0])
+def test_a_zcdp_budget_allows_its_rho_and_no_more(rho, delta):
+    budget = Budget.zcdp(rho, delta, "replace_one")
+    assert budget.relation is Relation.REPLACE_ONE
+    assert budget.delta == delta
+    spent = budget.to_zcdp().rho
+    assert spent <= rho
+    assert spent == pytest.approx(rho, rel=1e-9)
+    assert budget.to_zcdp("published").rho < rho
+    assert budget.epsilon < rho + 2 * math.sqrt(rho * math.log(1 / delta))  # the published ε
+
+
+def test_a_zcdp_budget_agrees_with_another_accountant():
+    from dp_accounting import GaussianDpEvent
+    from dp_accounting.rdp import RdpAccountant
+
+    # A Gaussian of noise multiplier z is 1/(2z²)-zCDP.
+    budget = Budget.zcdp(0.02, 1e-6)
+    accountant = RdpAccountant(orders=np.linspace(1.01, 200, 4000))
+    accountant.compose(GaussianDpEvent(5.0))
+    assert accountant.get_epsilon(1e-6) == pytest.approx(budget.epsilon, rel=1e-3)
+
+
+def test_zcdp_budgets_that_no_solver_can_spend_are_refused():
+    with pytest.raises(ValueError, match="rho"):
+        Budget.zcdp(0.0, 1e-6)
+    with pytest.raises(ValueError, match="delta"):
+        Budget.zcdp(0.1, 0.0)
+    with pytest.raises(ValueError, match="epsilon"):  # ε = 0 at so large a δ
+        Budget.zcdp(1e-12, 0.1)

@@ -28,9 +28,9 @@ from discreet.core import (
 from discreet.core.mechanisms import Gaussian
 from discreet.solvers import describe, names, resolve
 from discreet_bench.promise import check
-from discreet_bench.synthetic import synthetic_low
+from discreet_bench.synthetic import plane
 
-X, Y = synthetic_low(1000, 5)
+X, Y = plane(1000, 5)
 THREE = X[:, :3].argmax(axis=1)
 PRIVATE = [name for name in names() if name not in ("majority", "nonprivate", "newton")]
 

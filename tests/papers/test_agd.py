@@ -246,3 +246,19 @@ def test_one_split_buys_one_iteration():
 def test_budgets_too_extreme_to_serve_are_refused_before_anything(calibration):
     with pytest.raises(ValueError, match="noise_multiplier"):
         AGD(calibration=calibration).check(Logistic(), Budget(1e-12, 1e-30, "add_remove"))
+
+
+@pytest.mark.parametrize("calibration", ["published", "tight"])
+def test_weights_stay_in_the_ball(calibration):
+    """A projection is a function of released weights: it changes no cost."""
+    seen = []
+    solver = AGD(calibration=calibration, radius=0.3, max_iterations=30)
+    solution, guarantee, _ = run(solver, Budget(8.0, 1e-8, "add_remove"), progress=seen.append)
+    assert max(np.linalg.norm(one.weights) for one in seen) <= 0.3 * (1 + 1e-12)
+    assert np.linalg.norm(solution.weights) == pytest.approx(0.3, rel=1e-6)  # 0.3 is too small
+    free, other, _ = run(
+        AGD(calibration=calibration, max_iterations=30), Budget(8.0, 1e-8, "add_remove")
+    )
+    assert np.linalg.norm(free.weights) > 0.5
+    assert guarantee.rho == other.rho
+    assert solution.trace[0].rho_gradient == free.trace[0].rho_gradient

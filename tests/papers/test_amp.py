@@ -280,3 +280,48 @@ def test_what_the_proof_does_not_cover_is_refused():
 def test_bad_settings(solver, field, value):
     with pytest.raises(ValueError, match=field):
         solver(**{field: value})
+
+
+@pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyLeakWarning")
+def test_the_variant_without_hyper_parameters_needs_a_budget_alone():
+    from discreet import LogisticRegression
+
+    X, y = bounded_table(LOGISTIC, 2000)
+    long = np.vstack([X, np.full((1, X.shape[1]), 50.0)])
+    targets = np.append(y, 1.0)
+    settings = {"epsilon": 1.0, "delta": 1e-6, "solver": "amp-hf", "random_state": 0}
+    alone = LogisticRegression(**settings).fit(long, targets)
+    given = LogisticRegression(**settings, data_norm=1.0).fit(long, targets)
+    assert alone.row_norm_ == 1.0  # the paper's L: the long row is clipped
+    np.testing.assert_array_equal(alone.coef_, given.coef_)
+    with pytest.raises(ValueError, match="data_norm"):
+        LogisticRegression(**{**settings, "solver": "amp"}).fit(long, targets)
+
+
+@pytest.mark.filterwarnings("ignore::discreet.errors.PrivacyLeakWarning")
+@pytest.mark.parametrize("calibration", ["tight", "published"])
+def test_one_model_per_class_shares_the_budget(calibration):
+    """As in the paper: K models on ε/K and δ/K each; together they keep the budget."""
+    from discreet import LogisticRegression
+    from discreet.accounting.recompute import recomputed_epsilon
+
+    generator = np.random.default_rng(0)
+    X = generator.normal(size=(3000, 4)) / 4
+    y = X[:, :3].argmax(axis=1)
+    solver = AMP(calibration=calibration, one_vs_rest=True)
+    settings = {"delta": 1e-6, "relation": "replace_one", "data_norm": 1.0, "random_state": 0}
+    model = LogisticRegression(3.0, solver=solver, classes=[0, 1, 2], **settings).fit(X, y)
+    assert not model.multinomial_
+    assert {entry.model for entry in model.trace_} == {0, 1, 2}
+    assert model.score(X, y) > 0.6  # a third by chance
+    assert recomputed_epsilon(model.guarantee_) <= 3.0 * 1.001
+    if calibration == "published":  # the constants of one model at ε = 1 and δ/3, by hand
+        one = run(
+            AMP(calibration="published"),
+            Budget(1.0, 1e-6 / 3, "replace_one"),
+            data=(X, np.where(y == 0, 1.0, -1.0)),
+        )[0]
+        assert model.trace_[0].ridge == pytest.approx(one.trace[0].ridge, rel=1e-9)
+        assert model.trace_[0].noise_scale == pytest.approx(one.trace[0].noise_scale, rel=1e-9)
+    joint = LogisticRegression(3.0, solver=AMP(), classes=[0, 1, 2], **settings).fit(X, y)
+    assert joint.multinomial_

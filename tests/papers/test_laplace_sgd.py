@@ -196,3 +196,21 @@ def test_what_it_refuses():
 def test_bad_settings(field, value):
     with pytest.raises(ValueError, match=field):
         LaplaceSGD(**{field: value})
+
+
+def test_steps_are_the_papers_without_the_cut():
+    problem = Problem(Logistic(), L2(1e-4), N, D, row_norm=1.0)
+    steps = LaplaceSGD(schedule="strong", cut_steps=False)._steps(problem, 0, 3)
+    assert steps == pytest.approx([10_000, 5000, 10_000 / 3])
+    assert LaplaceSGD(step_size=10.0, cut_steps=False)._steps(problem, 0, 1) == pytest.approx([10])
+
+
+def test_the_cut_changes_neither_noise_nor_cost():
+    for cut in (True, False):
+        solver = LaplaceSGD(schedule="strong", cut_steps=cut, batch_size=100)
+        solution, guarantee, curator = run(solver, pure(1.0), alpha=1e-4)
+        assert guarantee.epsilon == pytest.approx(1.0, rel=1e-9)
+        assert curator.spent_share == pytest.approx(1.0, abs=1e-9)
+        # density ∝ exp(−(1/2)‖z‖/L) a batch with L = √2: mean norm 6·2√2/100
+        assert solution.trace[0].noise_norm == pytest.approx(0.169706, rel=1e-5)
+        assert np.isfinite(solution.weights).all()

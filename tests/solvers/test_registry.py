@@ -98,10 +98,10 @@ def test_an_installed_package_adds_its_solver(tmp_path):
         import sys
         sys.path[:0] = [{str(tmp_path)!r}, {str(EXAMPLE / "src")!r}]
         from discreet import LogisticRegression, solvers
-        from discreet_bench.synthetic import synthetic_low
+        from discreet_bench.synthetic import plane
         assert "noisy-descent" in solvers.names()
         print(solvers.describe("noisy-descent"))
-        X, y = synthetic_low(4000, seed=0)
+        X, y = plane(4000, seed=0)
         model = LogisticRegression(solver="noisy-descent", epsilon=4.0, delta=1e-6).fit(X, y)
         print("accuracy", model.score(X, y), model.guarantee_.measure)
         """

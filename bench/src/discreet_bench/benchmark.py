@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,7 +18,7 @@ from discreet_bench.problem import CHOICES, Result
 from discreet_bench.solvers import solver_names
 from discreet_bench.task import Task
 
-__all__ = ["LOG", "NAME", "Generated", "Objective", "Public", "write"]
+__all__ = ["LOG", "NAME", "Generated", "Given", "Objective", "Public", "write"]
 
 LOG = "DISCREET_BENCH_LOG"
 """Environment variable with a file for a line per finished run; without it none is written."""
@@ -132,13 +134,34 @@ class Public(BaseDataset):
         return {"table": public(self.data, self.rows, self.columns, self.unit)}
 
 
-def write(folder: Path) -> Path:
-    """Write the folder that benchopt reads: one file per class, each of them an import."""
+class Given(BaseDataset):
+    """A data set of a user's file, or of an entry point of an installed package."""
+
+    name = "given"
+    requirements: ClassVar[list[str]] = []
+    parameters: ClassVar[dict[str, list[Any]]] = {"place": [""]}
+
+    def get_data(self) -> dict[str, Any]:
+        """Return the table for the objective."""
+        from discreet_bench.extensions import data_of
+
+        return {"table": data_of(self.place)}
+
+
+def write(folder: Path, files: Iterable[str] = ()) -> Path:
+    """Write the folder that benchopt reads: one file per class, each of them an import.
+
+    ``files`` are users' solvers.
+    """
     made = {
         "objective.py": "from discreet_bench.benchmark import Objective",
         "datasets/generated.py": "from discreet_bench.benchmark import Generated as Dataset",
         "datasets/public.py": "from discreet_bench.benchmark import Public as Dataset",
+        "datasets/given.py": "from discreet_bench.benchmark import Given as Dataset",
     }
+    for file in files:
+        text = f"from discreet_bench.extensions import solver_of\n\nSolver = solver_of({file!r})"
+        made[f"solvers/user_{hashlib.sha256(file.encode()).hexdigest()[:12]}.py"] = text
     for name in solver_names():
         text = f"from discreet_bench.solvers import solver_class\n\nSolver = solver_class({name!r})"
         made[f"solvers/{name.replace('-', '_')}.py"] = text

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-import re
 import shlex
 import time
 from collections.abc import Sequence
@@ -36,7 +35,6 @@ app = typer.Typer(
 
 OUT = Path("out") / "bench"
 RESULTS, PAGE, COMMAND, TIMES = "runs.parquet", "report.html", "command.txt", "times.csv"
-FORMS = ("quick", "medium", "full")
 LINE_EVERY = 30.0
 """Seconds between progress lines in a log file, which has no bar."""
 
@@ -160,38 +158,45 @@ def list_experiments(as_json: AsJson = False) -> None:
     from rich.table import Table
 
     from discreet_bench.data import available
-    from discreet_bench.experiments import EXPERIMENTS
+    from discreet_bench.effort import affordable
+    from discreet_bench.experiments import known
 
-    table = Table(title="Experiments (discreet bench run NAME --quick, --medium, or in full)")
+    table = Table(title="Experiments (discreet bench run NAME --quick, --paper, or in full)")
     table.add_column("name", no_wrap=True)
-    numbers = ("runs", "medium", "quick")
-    for heading in ("content", "source", *numbers, "missing data"):
-        table.add_column(heading, justify="right" if heading in numbers else "left")
+    table.add_column("content, source and missing data", ratio=1)
+    for heading in ("quick", "paper", "full"):
+        table.add_column(heading, justify="right", no_wrap=True)
     found = []
-    for experiment in EXPERIMENTS.values():
+    for experiment in known().values():
         sets = dict.fromkeys(name for plan in experiment.plans for name in plan.data)
-        one = {
+        one: dict[str, Any] = {
             "name": experiment.name,
             "title": experiment.title,
             "source": experiment.source,
             "question": experiment.question,
             "runs": _count(experiment.plans),
-            "medium_runs": _count(experiment.medium),
+            "paper_runs": _count(affordable(experiment.paper)),
             "quick_runs": _count(experiment.quick),
             "missing_data": [name for name in sets if available(name) is not None],
+            "protocol": [dataclasses.asdict(item) for item in experiment.protocol],
+            "claims": [claim.text for claim in experiment.claims],
             "notes": list(experiment.notes),
         }
         found.append(one)
+        missing = f". Missing: {', '.join(one['missing_data'])}" if one["missing_data"] else ""
         table.add_row(
             experiment.name,
-            experiment.title,
-            experiment.source,
-            f"{one['runs']:,}",
-            f"{one['medium_runs']:,}",
-            f"{one['quick_runs']:,}",
-            ", ".join(one["missing_data"]),
+            f"{experiment.title} ({experiment.source}){missing}",
+            *(_short_count(one[name]) for name in ("quick_runs", "paper_runs", "runs")),
         )
     Screen(as_json=as_json).result(found, table)
+
+
+def _short_count(count: int) -> str:
+    """Return a number of runs in at most five characters: 840, 15.0k, 5.6M."""
+    if count < 10_000:
+        return f"{count:,}"
+    return f"{count / 1e3:.0f}k" if count < 1e6 else f"{count / 1e6:.1f}M"
 
 
 @app.command("run")
@@ -200,19 +205,18 @@ def run_experiments(
         list[str],
         typer.Argument(
             metavar="NAME…",
-            help="Experiments (see: discreet bench list), or all.",
+            help="Experiments (see: discreet bench list), a Python file of one, or all.",
             autocompletion=_complete_experiments,
         ),
     ],
     quick: Annotated[
         bool, typer.Option("--quick", help="A small form: at most two minutes per experiment.")
     ] = False,
-    medium: Annotated[
+    paper: Annotated[
         bool,
         typer.Option(
-            "--medium",
-            help="All methods and data sets with coarse grids and five repeats: all experiments "
-            "in an hour or two.",
+            "--paper",
+            help="The paper's rows, ε and repeats without its grid; slow fits have fewer repeats.",
         ),
     ] = False,
     repeats: Annotated[
@@ -233,6 +237,16 @@ def run_experiments(
         list[Path] | None,
         typer.Option(help="A further method: a Python file with a class Solver; repeatable."),
     ] = None,
+    data_file: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A data set: a Python file with a function load; repeatable. Without --data the "
+            "experiment runs on these alone."
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Another number has other splits and draws.")
+    ] = 0,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Processes side by side; default: number of cores.")
     ] = None,
@@ -270,51 +284,57 @@ def run_experiments(
     Example: discreet bench run dpagd-fig2 --quick --jobs 2
     """
     from discreet_bench import effort
-    from discreet_bench.runner import narrowed
+    from discreet_bench.runner import finalists, narrowed
     from discreet_bench.runs import merged, read, write
 
     screen = Screen()
-    if quick and medium:
-        raise CommandError("--quick and --medium are two forms; give one of them.")
-    form = "quick" if quick else "medium" if medium else "full"
+    if quick and paper:
+        raise CommandError("--quick and --paper are two forms; give one of them.")
+    form = "quick" if quick else "paper" if paper else "full"
     chosen = _chosen(names)
     if data_dir is not None:
         if not data_dir.is_dir():
             raise CommandError(f"--data-dir {data_dir}: there is no such folder.")
         os.environ["DISCREET_DATA"] = str(data_dir.resolve())
     os.environ["DISCREET_DOWNLOAD"] = "1" if download else "0"
+    os.environ["DISCREET_BENCH_SEED"] = str(seed)
     files = [_solver_file(file) for file in solver_file or []]
+    tables = [_data_file(file) for file in data_file or []]
     if install_rivals:
         _install_rivals(screen)
     failures: list[str] = []
     asked = [
         narrowed(
-            _plans(experiment, form),
+            _joined(experiment.form(form), files, tables, alone=not data),
             repeats=repeats,
             data=data or (),
             methods=method or (),
             without=without or (),
             epsilons=epsilon or (),
             relations=[str(each) for each in relation or []],
-            files=files,
         )
         for experiment in chosen
     ]
-    if medium:
-        runs = effort.distinct(itertools.chain(*asked))
-        count = sum(run.repeats for run in runs)
-        time_needed = _time(effort.seconds(runs))
-        screen.note(f"{count:,} different runs, about {time_needed} of processor time in all.")
+    if paper:
+        asked = [effort.affordable(plans) for plans in asked]
+        _state_budget(screen, chosen, asked)
     for experiment, plans in zip(chosen, asked, strict=True):
         if not plans:
             screen.note(f"{experiment.name}: no runs are left with these options.")
             continue
         folder = out / _folder(experiment.name, form)
-        done = _run(screen, experiment, plans, folder, jobs or os.cpu_count() or 1, out / "cache")
+        workers = jobs or os.cpu_count() or 1
+        done = _run(screen, experiment, plans, folder, workers, out / "cache", form)
+        if paper and not done.interrupted and (best := finalists(done.runs, plans)):
+            screen.note(f"{experiment.name}: more repeats for the best settings of its grids.")
+            _refine(screen, experiment, best, folder, workers, out / "cache", done)
         part = _part(form, method, without)
         effort.record(out / TIMES, experiment.name, part, done)
         if into is not None and not done.runs.empty:
-            write(_in_order(merged(read(*filter(Path.exists, [into])), done.runs)), into)
+            older = read(*filter(Path.exists, [into]))
+            if not (method or without or data):  # lines of other forms are of other problems
+                older = older[(older["experiment"] != experiment.name) | (older["form"] == form)]
+            write(_in_order(merged(older, done.runs)), into)
             effort.copied(out / TIMES, into.parent / TIMES, experiment.name, part)
         failures += done.failures
         for name, reason in done.skipped.items():
@@ -329,8 +349,9 @@ def run_experiments(
             screen.note(f"{text}; {done.made:,} were new, in {_time(done.seconds)}.")
             command = _words(
                 ["discreet bench run", experiment.name],
-                quick=quick, medium=medium, repeats=repeats, data=data, method=method,
+                quick=quick, paper=paper, repeats=repeats, data=data, method=method,
                 without=without, epsilon=epsilon, relation=relation, solver_file=solver_file,
+                data_file=data_file, seed=seed or None,
                 jobs=jobs, data_dir=data_dir, download=download, install_rivals=install_rivals,
                 out=None if out == OUT else out,
             )  # fmt: skip
@@ -389,7 +410,8 @@ def make_report(
     folders = {path.parent.name: path.parent for path in found}
     commands = {}
     for one in known:
-        form = next((each for each in FORMS if _folder(one.name, each) in folders), None)
+        forms = ("quick", "paper", "full")
+        form = next((each for each in forms if _folder(one.name, each) in folders), None)
         form = form or _form(one, runs)
         kept = _kept_command(folders.get(_folder(one.name, form), Path()))
         commands[one.name] = kept or _command(one, form, runs)
@@ -434,17 +456,40 @@ def compare_runs(
 
 
 def _solver_file(file: Path) -> str:
-    """Check the file of a user's own method: it must exist and have a name of its own."""
+    """Check the file of a user's own method: it must be one, and have a name of its own."""
+    from discreet_bench.extensions import ExtensionError, solver_of
     from discreet_bench.solvers import solver_names
 
-    if not file.is_file():
-        raise CommandError(f"--solver-file {file}: there is no such file.")
-    named = re.search(r"^\s+name\s*=\s*[\"'](.+?)[\"']", file.read_text(), re.MULTILINE)
-    if named and named[1] in solver_names():
+    try:
+        name = solver_of(str(file.resolve()) if file.is_file() else str(file)).name
+    except ExtensionError as error:
+        raise CommandError(f"--solver-file {file}: {error}") from None
+    if name in solver_names():
         raise CommandError(
-            f"--solver-file {file}: the benchmark has a method {named[1]!r}; choose another name."
+            f"--solver-file {file}: the benchmark has a method {name!r}; choose another name."
         )
     return str(file.resolve())
+
+
+def _data_file(file: Path) -> str:
+    """Check the file of a user's data set by loading it."""
+    from discreet_bench.extensions import ExtensionError, data_of
+
+    try:
+        data_of(str(file.resolve()) if file.is_file() else str(file))
+    except ExtensionError as error:
+        raise CommandError(f"--data-file {file}: {error}", Exit.DATA) from None
+    return str(file.resolve())
+
+
+def _joined(
+    plans: Sequence[Plan], files: list[str], tables: list[str], *, alone: bool
+) -> list[Plan]:
+    """Add registered solvers, users' solvers and users' data sets to the plans of an experiment."""
+    from discreet_bench import extensions
+
+    found = extensions.with_solvers(plans, [*extensions.registered_solvers(), *files])
+    return extensions.with_data(found, tables, alone=alone) if tables else found
 
 
 def _chosen(names: Sequence[str]) -> list[Experiment]:
@@ -454,7 +499,7 @@ def _chosen(names: Sequence[str]) -> list[Experiment]:
         return list(EXPERIMENTS.values())
     try:
         return [find(name) for name in dict.fromkeys(names)]
-    except ValueError as error:
+    except ValueError as error:  # unknown, or a file that is none
         raise CommandError(str(error)) from None
 
 
@@ -476,20 +521,28 @@ def _words(words: list[str], **options: Any) -> str:
     return " ".join(words)
 
 
-def _plans(experiment: Experiment, form: str) -> tuple[Plan, ...]:
-    """Return the plans of an experiment in one of its forms."""
-    return {"quick": experiment.quick, "medium": experiment.medium}.get(form, experiment.plans)
+def _state_budget(
+    screen: Screen, chosen: Sequence[Experiment], asked: Sequence[Sequence[Plan]]
+) -> None:
+    """Say how many runs each experiment has, and the processor time that they should take."""
+    from discreet_bench import effort
+
+    for experiment, plans in zip(chosen, asked, strict=True):
+        runs = effort.distinct(plans)
+        count = sum(run.repeats for run in runs)
+        needed = _time(effort.seconds(runs))
+        screen.note(f"{experiment.name}: {count:,} runs, about {needed} of processor time.")
+    if len(chosen) > 1:
+        runs = effort.distinct(itertools.chain(*asked))
+        count = sum(run.repeats for run in runs)
+        needed = _time(effort.seconds(runs))
+        screen.note(f"All: {count:,} different runs, about {needed} of processor time.")
 
 
 def _form(experiment: Experiment, runs: pd.DataFrame) -> str:
-    """Return the form that runs of an experiment are of, as far as repeats and ε tell."""
-    runs = runs[runs["experiment"] == experiment.name]
-    made = (set(runs["repeat"]), set(runs["epsilon"]))
-    medium = (
-        {float(each) for plan in experiment.medium for each in range(plan.repeats)},
-        {float(each) for plan in experiment.medium for each in plan.objective["epsilon"]},
-    )
-    return "medium" if made == medium else "full"
+    """Return the form that runs of an experiment are of; older files do not say, and are full."""
+    forms = set(runs.loc[runs["experiment"] == experiment.name, "form"]) - {""}
+    return forms.pop() if len(forms) == 1 else "full"
 
 
 def _in_order(runs: pd.DataFrame) -> pd.DataFrame:
@@ -516,7 +569,7 @@ def _command(experiment: Experiment, form: str, runs: pd.DataFrame) -> str:
     from discreet_bench.lines import is_own
 
     runs = runs[runs["experiment"] == experiment.name]
-    plans = _plans(experiment, form)
+    plans = experiment.form(form)
     repeats = int(runs["repeat"].max()) + 1
     epsilons = sorted(set(runs["epsilon"]))
     data = sorted({name.split(" (")[0] for name in runs["data"]})
@@ -526,7 +579,7 @@ def _command(experiment: Experiment, form: str, runs: pd.DataFrame) -> str:
     return _words(
         ["discreet bench run", experiment.name],
         quick=form == "quick",
-        medium=form == "medium",
+        paper=form == "paper",
         repeats=repeats if repeats != max(plan.repeats for plan in plans) else None,
         epsilon=epsilons
         if set(epsilons) != {each for plan in plans for each in plan.objective["epsilon"]}
@@ -550,6 +603,7 @@ def _run(
     folder: Path,
     jobs: int,
     cache: Path,
+    form: str,
 ) -> Done:
     """Run one experiment with a progress bar and the remaining time."""
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -577,7 +631,30 @@ def _run(
                 screen.note(f"{now}: {status.done:,} of {status.total:,} runs, {left}")
             bars.update(task, completed=status.done, description=now, left=left)
 
-        return run(experiment, plans, folder / RESULTS, jobs=jobs, cache=cache, watch=watch)
+        path = folder / RESULTS
+        return run(experiment, plans, path, jobs=jobs, cache=cache, watch=watch, form=form)
+
+
+def _refine(
+    screen: Screen,
+    experiment: Experiment,
+    plans: Sequence[Plan],
+    folder: Path,
+    jobs: int,
+    cache: Path,
+    done: Done,
+) -> None:
+    """Run the best settings of grids with more repeats, and add the runs to those of the rest."""
+    from discreet_bench.runs import merged, write
+
+    more = _run(screen, experiment, plans, folder / "finalists", jobs, cache, "paper")
+    done.runs = merged(done.runs, more.runs)
+    done.made += more.made
+    done.seconds += more.seconds
+    done.processor_seconds += more.processor_seconds
+    done.interrupted = more.interrupted
+    done.failures += more.failures
+    write(done.runs, folder / RESULTS)
 
 
 def _time(seconds: float) -> str:

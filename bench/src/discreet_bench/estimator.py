@@ -1,13 +1,13 @@
 """Solvers of the benchmark that fit this library's estimators.
 
 A solver of the library, or of a package that adds one by entry point, is in the benchmark without
-further code. A variant of one is a class in a file of its own, for ``--solver-file``::
+further code. One that is not installed, or a variant of one, is a file for ``--solver-file``::
 
     from discreet_bench.estimator import EstimatorSolver, parameters_of
 
     class Solver(EstimatorSolver):
         name = "mine"
-        solver = "agd"
+        solver = "agd"  # or an object: solver = MyMethod()
         parameters = parameters_of("agd")
 
 Any other method derives from benchopt's ``BaseSolver`` and returns from ``get_result`` the fields
@@ -27,7 +27,7 @@ from benchopt import BaseSolver
 from discreet import HuberRegressor, LinearRegression, LinearSVC, LogisticRegression, PrivacyError
 from discreet.errors import NotSupported
 from discreet.solvers import Solver as AnySolver
-from discreet.solvers import describe, resolve
+from discreet.solvers import resolve
 from discreet.tuning import GRIDS, check_tunable, solver_grid, tune
 from discreet_bench.data import scaled_down
 from discreet_bench.measures import THRESHOLD, peak_memory
@@ -40,14 +40,14 @@ _warm: set[tuple[Any, ...]] = set()
 """Kernels that this process has compiled already."""
 
 
-def parameters_of(solver: str, **more: Any) -> dict[str, list[Any]]:
-    """Return the parameters of one of this library's solvers for benchopt, each at its default.
+def parameters_of(solver: str | AnySolver, **more: Any) -> dict[str, list[Any]]:
+    """Return the parameters of a solver, by name or as an object, for benchopt.
 
     Besides the solver's own there are ``alpha`` (the penalty; None is the objective's), ``norm``
     (rows, also those that are predicted, are scaled down to it; None leaves them) and, where there
     are batches, ``share`` (the batch as a share of the rows).
     """
-    own = {} if solver == "auto" else dict(describe(solver).parameters)
+    own = {} if solver == "auto" else dict(vars(resolve(solver)))
     own.pop("unsafe", None)
     ours: dict[str, Any] = {"alpha": None, "norm": 1.0}
     if "batch_size" in own:
@@ -70,14 +70,14 @@ class EstimatorSolver(BaseSolver):
 
     Attributes
     ----------
-    solver : str
-        The solver's name, if it is not that of the class.
+    solver : str or Solver
+        The solver's name, if it is not that of the class, or a solver of the library's kind.
     fixed : dict
         Settings of the solver that define the method.
     """
 
     sampling_strategy = "run_once"
-    solver: ClassVar[str] = ""
+    solver: ClassVar[str | AnySolver] = ""
     fixed: ClassVar[dict[str, Any]] = {}
     requirements: ClassVar[list[str]] = []
 
@@ -198,7 +198,8 @@ class EstimatorSolver(BaseSolver):
             "solver": self._solver(len(y)),
             "alpha": alpha,
             "data_norm": self.norm,
-            "fit_intercept": problem.intercept,
+            # a model of the most frequent class is an intercept
+            "fit_intercept": problem.intercept or self.name == "majority",
         }
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -213,7 +214,8 @@ class EstimatorSolver(BaseSolver):
         shared["classes"] = np.arange(problem.n_classes)
         if problem.loss == "logistic":
             return LogisticRegression(**shared)
-        return LinearSVC(loss="hinge" if problem.loss == "hinge" else "huber", **shared)
+        name = "huber" if problem.loss == "huber-hinge" else problem.loss
+        return LinearSVC(loss=name, **shared)
 
 
 class Tuned(EstimatorSolver):

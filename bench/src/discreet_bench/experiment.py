@@ -12,15 +12,18 @@ from typing import Any, Literal
 
 __all__ = [
     "BOTH",
-    "MEDIUM_REPEATS",
+    "SAME",
     "SMALL_ADULT",
     "SMALL_H",
     "SMALL_L",
+    "Claim",
     "Experiment",
     "Grid",
+    "Item",
     "Panels",
+    "Pick",
     "Plan",
-    "coarse",
+    "Rate",
     "each",
     "objective",
     "sgd_family",
@@ -49,6 +52,11 @@ class Plan:
     tuning
         ``"grid"`` if the settings are a grid of which the best is shown, marked as tuned with
         hindsight, which is not private.
+    difference
+        Name of the difference from the paper's protocol, such as ``"with intercept"``; its runs
+        are further lines of the same table. Empty for the protocol itself.
+    open
+        Whether solvers of other packages, and files of a user, join this plan.
     """
 
     data: Mapping[str, Grid]
@@ -56,6 +64,121 @@ class Plan:
     solvers: Mapping[str, Grid]
     repeats: int
     tuning: Literal["default", "grid"] = "default"
+    difference: str = ""
+    open: bool = True
+
+
+SAME = "the same"
+"""Value of `Item.here` where the experiment follows the paper."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item of a protocol: what the paper does, what is done here, and why it differs.
+
+    Attributes
+    ----------
+    name
+        Such as ``"intercept"`` or ``"rows"``.
+    paper
+        What the paper has.
+    here
+        What is run, `SAME` if that is the same.
+    why
+        The reason for a difference: soundness, missing data, or processor time.
+    also
+        What further lines of the same table have.
+    """
+
+    name: str
+    paper: str
+    here: str = SAME
+    why: str = ""
+    also: str = ""
+
+    @property
+    def differs(self) -> bool:
+        """True if the experiment departs from the paper here."""
+        return self.here != SAME
+
+
+@dataclass(frozen=True)
+class Pick:
+    """Lines of an experiment that a claim is about.
+
+    Attributes
+    ----------
+    method
+        As in `discreet_bench.lines.METHODS`.
+    calibration
+        ``"published"``, ``"tight"``, or empty where a method has none.
+    setting
+        Parameters of the solver that must have these values.
+    epsilon
+        The budget, where a claim compares different ones.
+    tuning
+        ``"grid"`` for the best setting of a grid.
+    """
+
+    method: str
+    calibration: str = ""
+    setting: Mapping[str, Any] = field(default_factory=dict)
+    epsilon: float | None = None
+    tuning: str = "default"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement of the paper that runs can decide: one line is better than others.
+
+    Attributes
+    ----------
+    text
+        The statement, in a sentence.
+    better, than
+        The line that is said to be better, and the lines that it is compared with.
+    measure
+        A column of the runs.
+    data
+        Data sets that it is about, without their cut; all of the experiment if there are none.
+    epsilons
+        Budgets that it is about; all if there are none.
+    """
+
+    text: str
+    better: Pick
+    than: tuple[Pick, ...]
+    measure: str = "accuracy"
+    data: tuple[str, ...] = ()
+    epsilons: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A rate of a theorem: a measure goes with a power of the number of rows or of columns.
+
+    Attributes
+    ----------
+    text
+        The statement, in a sentence.
+    pick
+        The line that it is about.
+    x
+        ``"n"`` or ``"d"``.
+    power
+        The power of the theorem.
+    alpha
+        Penalty of the objective.
+    measure
+        A column of the runs.
+    """
+
+    text: str
+    pick: Pick
+    x: Literal["n", "d"]
+    power: float
+    alpha: float
+    measure: str = "excess_objective"
 
 
 @dataclass(frozen=True)
@@ -101,11 +224,18 @@ class Experiment:
         A small form: at most two minutes on two cores, with generated data among its data sets.
     panels
         Layout of its figure.
+    paper
+        The form that is kept in the repository: the paper's rows, budgets and repeats without its
+        grid of hyper-parameters, unless the paper's table is about that. Repeats are what
+        `discreet_bench.effort.affordable` leaves of them.
+    protocol
+        The paper's protocol item by item, and where this experiment departs from it.
+    claims
+        Statements of the paper that the runs decide.
+    rates
+        Rates of its theorems.
     notes
-        Differences from the paper, with reasons.
-    medium
-        A form that can be run: all methods and all data sets, at least five repeats, four ε where
-        ε is not fixed, and coarse grids (`coarse`). All of them take an hour or two on one core.
+        What else a reader has to know.
     """
 
     name: str
@@ -116,7 +246,14 @@ class Experiment:
     quick: tuple[Plan, ...]
     panels: Panels = field(default_factory=Panels)
     notes: tuple[str, ...] = ()
-    medium: tuple[Plan, ...] = ()
+    paper: tuple[Plan, ...] = ()
+    protocol: tuple[Item, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    rates: tuple[Rate, ...] = ()
+
+    def form(self, name: str) -> tuple[Plan, ...]:
+        """Return the plans of a form: ``"quick"``, ``"paper"`` or ``"full"``."""
+        return {"quick": self.quick, "paper": self.paper}.get(name, self.plans)
 
 
 BOTH = ("tight", "published")
@@ -126,9 +263,6 @@ SMALL_L: Mapping[str, Grid] = {"synthetic-l": {"rows": [3000], "features": [20]}
 SMALL_H: Mapping[str, Grid] = {"synthetic-h": {"rows": [400], "features": [400]}}
 SMALL_ADULT: Mapping[str, Grid] = {"adult": {"rows": [4000]}}
 """Data sets of the quick forms. Adult is skipped where its files are missing."""
-
-MEDIUM_REPEATS = 5
-"""Splits of the medium forms, except where a paper's own number is as cheap."""
 
 
 def objective(
@@ -158,36 +292,6 @@ def objective(
 def each(solvers: Iterable[str], **parameters: Sequence[Any]) -> dict[str, Grid]:
     """Give several solvers the same parameters."""
     return {name: dict(parameters) for name in solvers}
-
-
-def coarse(grid: Mapping[str, Mapping[str, Sequence[Any]]], axes: int = 2) -> list[dict[str, Grid]]:
-    """Choose a few settings from grids: the middle, and the ends of the first axes, one at a time.
-
-    Parameters
-    ----------
-    grid : mapping
-        For each solver its parameters with all values of the grid, in order; the most important
-        parameters first. Of an even number of values the lower of the two in the middle counts.
-    axes : int
-        Parameters with several values that are varied; the others stay in the middle.
-
-    Returns
-    -------
-    list of dict
-        Solvers of as many plans as there are axes: in the first plan the first axis has its ends
-        and its middle, in the others an axis has its ends.
-    """
-    found: list[dict[str, Grid]] = [{} for _ in range(axes)]
-    for solver, parameters in grid.items():
-        middle = {name: [values[(len(values) - 1) // 2]] for name, values in parameters.items()}
-        varied = [name for name, values in parameters.items() if len(values) > 1][:axes]
-        for place, name in enumerate(varied):
-            values = parameters[name]
-            tried = {values[0]: None, middle[name][0]: None, values[-1]: None}
-            if place:
-                del tried[middle[name][0]]
-            found[place][solver] = {**middle, name: list(tried)}
-    return [solvers for solvers in found if solvers]
 
 
 def sgd_family(

@@ -38,7 +38,7 @@ from discreet import LinearRegression, LinearSVC, LogisticRegression, PoissonReg
 from discreet.solvers import resolve
 from discreet_bench.runs import read, stamped, write
 from discreet_bench.statistics import compare
-from discreet_bench.synthetic import synthetic_low
+from discreet_bench.synthetic import plane
 
 __all__ = ["REFERENCE", "SUITE", "TOLERANCES", "Line", "main", "measure", "worse"]
 
@@ -64,7 +64,7 @@ Table = tuple[Any, NDArray[Any]]
 
 def two_classes(seed: int, n: int = 6_000, d: int = 20) -> Table:
     """Make rows of two classes that a linear model separates, but for one in twenty."""
-    return synthetic_low(n, d, seed=seed)
+    return plane(n, d, seed=seed)
 
 
 def three_classes(seed: int, n: int = 6_000, d: int = 10) -> Table:

@@ -21,6 +21,7 @@ __all__ = [
     "kind_of",
     "named",
     "order_of",
+    "parts",
     "style",
     "title_of",
 ]
@@ -101,16 +102,24 @@ def named(runs: pd.DataFrame) -> pd.DataFrame:
     """Add a column ``line`` to runs: method, calibration, variant and tuning in one key.
 
     Keys are ``method|calibration|variant|tuning``, where the calibration is empty unless it is
-    ``published``.
+    ``published``. Lines that depart from the paper's protocol have the difference as a fifth part.
     """
     calibration = runs["calibration"].where(runs["calibration"] == "published", "")
     keys = runs["method"] + "|" + calibration + "|" + runs["variant"] + "|" + runs["tuning"]
+    if "difference" in runs:
+        keys = keys.where(runs["difference"] == "", keys + "|" + runs["difference"])
     return runs.assign(line=keys)
+
+
+def parts(line: str) -> tuple[str, str, str, str, str]:
+    """Return method, calibration, variant, tuning and difference of a line."""
+    method, calibration, variant, tuning, *difference = line.split("|")
+    return method, calibration, variant, tuning, "".join(difference)
 
 
 def title_of(line: str) -> str:
     """Return the title of a line, with what a reader must know about its privacy."""
-    method, calibration, variant, tuning = line.split("|")
+    method, calibration, variant, tuning, difference = parts(line)
     title = METHODS.get(method, _OTHER).title or method.removesuffix("-released")
     if is_own(method):
         title = f"{title} (your method)"
@@ -121,14 +130,18 @@ def title_of(line: str) -> str:
     if calibration == "published" and variant == "private":
         words.append("published constants")
     if variant == "as released":
-        kind = "published constants" if calibration == "published" else "public code"
-        words.append(f"{kind}, not private as released")
+        if calibration == "published":
+            words.append("published constants, not private as released")
+        else:
+            words.append("as released, not private")
     if variant == "not private" and method not in ("nonprivate", "majority"):
         words.append("not private")
     if tuning == "grid":
         words.append("tuned with hindsight, not private")
     elif tuning == "selected":
         words.append("tuned privately")
+    if difference:
+        words.append(difference)
     return ", ".join(words)
 
 
@@ -139,32 +152,33 @@ def is_own(method: str) -> bool:
 
 def honest(line: str) -> bool:
     """Tell whether a line is private from end to end."""
-    _, _, variant, tuning = line.split("|")
+    _, _, variant, tuning, _ = parts(line)
     return variant == "private" and tuning != "grid"
 
 
 def style(line: str) -> Style:
     """Return the style of a line."""
-    method, calibration, variant, tuning = line.split("|")
+    method, calibration, variant, tuning, difference = parts(line)
     known = METHODS.get(method) or METHODS.get(method.removesuffix("-released")) or _OTHER
     dash = "-"
     if variant == "as released":
         dash = ":"
     elif tuning == "grid" or variant == "not private":
         dash = "--"
-    elif calibration == "published" or tuning == "selected":
+    elif calibration == "published" or tuning == "selected" or difference:
         dash = "-."
     return Style(title_of(line), known.colour, known.marker, dash, filled=honest(line))
 
 
 def kind_of(line: str) -> str:
     """Return which of `KINDS` a line is."""
-    _, calibration, variant, tuning = line.split("|")
+    _, calibration, variant, tuning, difference = parts(line)
     if variant != "private":
         return {"as released": "released", "rival": "rival"}.get(variant, "baseline")
     if tuning == "grid":
         return "hindsight"
-    return "private" if tuning == "default" and calibration != "published" else "variant"
+    plain = tuning == "default" and calibration != "published" and not difference
+    return "private" if plain else "variant"
 
 
 def order_of(line: str) -> tuple[int, int, str]:

@@ -35,6 +35,7 @@ def sgd_without_noise(
     batch_size: int = 1,
     schedule: Literal["sqrt", "strong"] = "sqrt",
     step_size: float = 1.0,
+    cut_steps: bool = True,
     passes: int = 1,
     updates: int | None = None,
     intercept: bool = True,
@@ -44,8 +45,7 @@ def sgd_without_noise(
     """Run SGD over the rows in a new random order per pass, without noise and without privacy.
 
     Steps and batches are those of the private solver ``laplace-sgd``: steps ``step_size``/√t or
-    1/(alpha·t), none longer than 1/β for a β-smooth objective (nor than 1/alpha where β is not
-    known), and rows left over after the last whole batch of a pass are not used in it.
+    1/(alpha·t), and rows left over after the last whole batch of a pass are not used in it.
 
     Parameters
     ----------
@@ -63,6 +63,9 @@ def sgd_without_noise(
         ``"strong"`` needs alpha > 0.
     step_size : float
         c of the schedule ``"sqrt"``.
+    cut_steps : bool
+        Whether no step is longer than 1/β for a β-smooth objective (nor than 1/alpha where β is
+        not known).
     updates : int, optional
         Number of updates; by default those of all passes.
     intercept : bool
@@ -92,7 +95,8 @@ def sgd_without_noise(
     objective = Objective(loss, L2(alpha), n_rows, X.shape[1], intercept, norm)
     t = np.arange(1, total + 1, dtype=np.float64)
     steps = 1 / (alpha * t) if schedule == "strong" else step_size / np.sqrt(t)
-    steps = np.minimum(steps, _longest_step(objective))
+    if cut_steps:
+        steps = np.minimum(steps, _longest_step(objective))
     rows = _rows(X, intercept, norm)
     weights: FloatArray = np.zeros(rows.shape[1])
     for start in range(0, total, per_pass):
@@ -137,6 +141,7 @@ class PlainSGD(BaseSolver):
         "batch_size": [1],
         "schedule": ["sqrt"],
         "step_size": [1.0],
+        "cut_steps": [True],
         "passes": [1],
         "updates": [None],
         "alpha": [None],

@@ -17,7 +17,7 @@ CHOICES = {
     "test": ("80/20", "5-fold", "train"),
     "rows": ("encoded", "unit"),
     "relation": ("add_remove", "replace_one"),
-    "loss": ("logistic", "huber-hinge", "hinge", "huber", "squared"),
+    "loss": ("logistic", "huber-hinge", "hinge", "sigmoid", "huber", "squared"),
 }
 """Values of the objective's parameters that are one of a few words."""
 

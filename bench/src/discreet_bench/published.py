@@ -50,6 +50,8 @@ class Published:
     relation
         Neighbouring relation of the paper, ``"add_remove"`` or ``"replace_one"``; empty for
         numbers without privacy.
+    repeats
+        Repeats of the paper that the number is a mean of.
     """
 
     source: str
@@ -64,6 +66,7 @@ class Published:
     alpha: float | None = None
     at: float | None = None
     relation: str = ""
+    repeats: int = 1
 
 
 def entries(
@@ -173,6 +176,7 @@ def _amp(
             value=round(percent / 100, 4),
             note=note(data, method),
             relation="" if method == "nonprivate" else "replace_one",
+            repeats=10,
         )
         for (data, epsilon), row in table.items()
         for method, percent in zip(_AMP_METHODS, row, strict=True)
@@ -270,6 +274,7 @@ def _outpert() -> tuple[Published, ...]:
             note=note,
             alpha=alpha,
             relation="replace_one",
+            repeats=100,
         )
         for (data, loss, alpha), rows in _OUTPERT.items()
         for (method, measure, note), row in zip(_OUTPERT_MEASURES, rows, strict=True)

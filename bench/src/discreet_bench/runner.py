@@ -33,13 +33,15 @@ from discreet_bench import benchmark
 from discreet_bench import runs as table
 from discreet_bench.data import GENERATED, available, too_large
 from discreet_bench.experiment import Experiment, Grid, Plan
+from discreet_bench.extensions import data_names, is_file, solver_of
 from discreet_bench.rivals import RIVALS, ready
-from discreet_bench.task import JOBS, OVERSPENT, delta_for
+from discreet_bench.task import JOBS, OVERSPENT, SEED, delta_for
 
 __all__ = [
     "BASELINES",
     "Done",
     "Status",
+    "finalists",
     "insistent_interrupts",
     "narrowed",
     "run",
@@ -52,13 +54,19 @@ BASELINES = ("majority", "nonprivate", "plain-sgd", "scikit-learn")
 _ANY_BUDGET = {"epsilon": [1.0], "delta": ["1/n^2"], "relation": ["add_remove"]}
 """Budget under which baselines are run, whatever the plan says, so that all plans share them."""
 
-_IRRELEVANT = ("audit", "card", "cli", "report", "experiments", "command.py", "effort.py",
-               "experiment.py", "figures.py", "lines.py", "points.py", "published.py", "runner.py",
-               "runs.py", "significance.py", "speed.py", "statistics.py", "summary.py",
-               "tables.py")  # fmt: skip
+_IRRELEVANT = ("audit", "card", "cli", "report", "experiments", "claims.py", "command.py",
+               "effort.py", "experiment.py", "extensions.py", "figures.py", "lines.py", "points.py",
+               "published.py", "runner.py", "results.py", "runs.py", "significance.py", "speed.py",
+               "statistics.py", "summary.py", "tables.py", "verdicts.py", "which.py")  # fmt: skip
 """Code of the two packages that has no influence on the result of a run."""
 MOST_AT_ONCE = 400
 """Largest number of runs that benchopt is given at once."""
+FINALISTS = 5
+"""Settings of a grid that get more repeats in the paper form."""
+
+FINAL_REPEATS = 20
+"""Their repeats."""
+
 WRITE_EVERY = 30.0
 """Seconds between writing the file of all runs so far."""
 _WAIT = 0.5
@@ -112,12 +120,10 @@ def narrowed(
     without: Sequence[str] = (),
     epsilons: Sequence[float] = (),
     relations: Sequence[str] = (),
-    files: Sequence[str] = (),
 ) -> list[Plan]:
     """Keep the part of plans with these data sets, methods, budgets and relations.
 
-    ``without`` are methods to leave out; ``files`` are further solvers, each a Python file, which
-    are added to every plan.
+    ``without`` are methods to leave out. Files of users are always kept.
     """
     kept = []
     for plan in plans:
@@ -126,11 +132,12 @@ def narrowed(
             objective["epsilon"] = list(epsilons)
         if relations:
             objective["relation"] = [r for r in objective["relation"] if r in relations]
-        tables = {k: v for k, v in plan.data.items() if not data or k in data}
-        solvers = {k: v for k, v in plan.solvers.items() if not methods or k in methods}
-        solvers = {k: v for k, v in solvers.items() if k not in without}
-        if plan.tuning == "default":
-            solvers |= {file: {} for file in files}
+        tables = {k: v for k, v in plan.data.items() if not data or k in data or is_file(k)}
+        solvers = {
+            k: v
+            for k, v in plan.solvers.items()
+            if (not methods or k in methods or is_file(k)) and k not in without
+        }
         if tables and solvers and objective["relation"]:
             plan = replace(plan, data=tables, solvers=solvers, objective=objective)
             kept.append(replace(plan, repeats=repeats) if repeats else plan)
@@ -145,8 +152,12 @@ def run(
     jobs: int = 1,
     cache: Path,
     watch: Callable[[Status], None] = lambda _: None,
+    form: str = "",
 ) -> Done:
     """Run plans and write their runs to ``path``, now and then and at the end.
+
+    Finished runs are kept in the cache as they finish, so that a run that was killed continues
+    where it stopped.
 
     Parameters
     ----------
@@ -162,18 +173,21 @@ def run(
         Folder of finished runs, which are not run again.
     watch : callable
         Called with the progress from time to time.
+    form : str
+        Name of the form of the experiment, for the column ``form``.
     """
     cache = cache.resolve()
     cache.mkdir(parents=True, exist_ok=True)
     log = cache / f"progress-{os.getpid()}.jsonl"  # commands may share a cache
-    code = fingerprint()
+    code = fingerprint(_files_of(plans))
     _set_environment(
         {"BENCHOPT_CACHE": str(cache / code), benchmark.LOG: str(log), JOBS: str(jobs)}
     )
-    folder = benchmark.write(cache / "private_erm")
+    users = sorted({name for plan in plans for name in plan.solvers if is_file(name)})
+    folder = benchmark.write(cache / "private_erm", users)
     done = Done(pd.DataFrame())
     units = [(part, asked) for plan in _units(plans, done.skipped) for part, asked in split(plan)]
-    counter = _Counter(log, [size(plan) for plan, _ in units], watch)
+    counter = _Counter(log, [size(plan) for plan, _ in units], watch, [_cost(p) for p, _ in units])
     parts: list[pd.DataFrame] = []
     written, begun = time.monotonic(), _clocks()
     for number, (plan, asked) in enumerate(units):
@@ -181,8 +195,14 @@ def run(
             file = cache / "parts" / f"{experiment.name}-{number}-{os.getpid()}.parquet"
             found, stopped = _benchopt(plan, folder, file, jobs)
         if found is not None:
-            runs = table.tidy(found, experiment=experiment.name, tuning=plan.tuning)
+            runs = table.tidy(
+                found,
+                experiment=experiment.name,
+                tuning=plan.tuning,
+                difference=plan.difference,
+            )
             runs["code"] = code
+            runs["form"] = form
             parts.append(_for_all_budgets(runs, asked) if asked else runs)
         last = stopped or number == len(units) - 1
         if parts and (last or time.monotonic() - written > WRITE_EVERY):
@@ -202,6 +222,33 @@ def run(
         failed = done.runs[done.runs["problem"].str.startswith(OVERSPENT)]
         done.failures = [_failure(row) for row in failed.to_dict("records")]
     return done
+
+
+def finalists(runs: pd.DataFrame, plans: Sequence[Plan]) -> list[Plan]:
+    """Return plans of the best few settings of each grid, with more repeats.
+
+    A setting that is the best of hundreds by three repeats is mostly lucky. Of the settings that
+    get more repeats, `discreet_bench.statistics.best_settings` chooses the best by all of them. The
+    best by test rows and the best by training rows are taken.
+    """
+    found: list[Plan] = []
+    grids = [plan for plan in plans if plan.tuning == "grid" and plan.repeats < FINAL_REPEATS]
+    tried = runs[(runs["tuning"] == "grid") & (runs["problem"] == "")]
+    keys = ["data", "relation", "epsilon", "method", "calibration", "variant"]
+    for (data, relation, epsilon, method, calibration, _), group in tried.groupby(keys):
+        name = str(data).split(" (")[0]
+        plan = next((p for p in grids if name in p.data and method in p.solvers), None)
+        if plan is None:
+            continue
+        means = group.groupby("setting")[["accuracy", "train_accuracy"]].mean()
+        asked = {**plan.objective, "relation": [relation], "epsilon": [epsilon]}
+        best = [means[name].dropna().nlargest(FINALISTS).index for name in means]
+        for setting in dict.fromkeys(itertools.chain(*best)):
+            grid = {key: [value] for key, value in table.settings_of(setting).items()}
+            solvers = {str(method): {"calibration": [calibration], **grid}}
+            new = replace(plan, data={name: plan.data[name]}, objective=asked, solvers=solvers)
+            found.append(replace(new, repeats=FINAL_REPEATS))
+    return found
 
 
 def _clocks() -> tuple[float, float]:
@@ -260,16 +307,27 @@ def _failure(row: dict[str, Any]) -> str:
     return f"{where}, repeat {row['repeat']:.0f}: {row['problem']}"
 
 
-def fingerprint() -> str:
-    """Return a short hash of the code and versions that decide the result of a run."""
+def _files_of(plans: Sequence[Plan]) -> list[str]:
+    """Return the files of users that plans name."""
+    return sorted({name for plan in plans for name in (*plan.solvers, *plan.data) if is_file(name)})
+
+
+def fingerprint(files: Sequence[str] = ()) -> str:
+    """Return a short hash of the code and versions that decide the result of a run.
+
+    ``files`` are users' solvers and data sets, whose content counts as well.
+    """
     digest = hashlib.sha256()
+    for path in files:
+        digest.update(Path(path).read_bytes())
     for package in (discreet, discreet_bench):
         root = Path(str(package.__file__)).parent
         for file in sorted(root.rglob("*")):
             inside = file.relative_to(root).parts
             if file.suffix in (".py", ".toml") and inside[0] not in _IRRELEVANT:
                 digest.update(file.read_bytes())
-    digest.update(json.dumps([table.versions(), os.environ.get("DISCREET_DATA")]).encode())
+    settings = [table.versions(), os.environ.get("DISCREET_DATA"), os.environ.get(SEED, "0")]
+    digest.update(json.dumps(settings).encode())
     return digest.hexdigest()[:16]
 
 
@@ -370,13 +428,15 @@ def _call(plan: Plan, folder: Path, file: Path, jobs: int, *, collect: bool) -> 
 
 
 def _data(name: str, grid: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, list[Any]]]:
+    if is_file(name) or name in data_names():
+        return {"given": {"place": [name]}}
     kind = "generated" if name in GENERATED else "public"
     return {kind: {"data": [name], **_lists(grid)}}
 
 
-def _solver(name: str, grid: Mapping[str, Sequence[Any]]) -> str | dict[str, dict[str, list[Any]]]:
-    """Return a solver with the values to try, or the file of a user's own solver."""
-    return name if name.endswith(".py") else {name: _lists(grid)}
+def _solver(name: str, grid: Mapping[str, Sequence[Any]]) -> dict[str, dict[str, list[Any]]]:
+    """Return a solver with the values to try; a user's file by the name of its class."""
+    return {solver_of(name).name if is_file(name) else name: _lists(grid)}
 
 
 def _lists(grid: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
@@ -384,22 +444,36 @@ def _lists(grid: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
 
 
 class _Counter:
-    """Reads the log of finished runs while benchopt works, and reports the progress."""
+    """Reads the log of finished runs while benchopt works, and reports the progress.
 
-    def __init__(self, log: Path, sizes: list[int], watch: Callable[[Status], None]) -> None:
-        self._log, self._sizes, self._watch = log, sizes, watch
+    Units differ in cost, and a continued experiment takes many runs from the cache. So the time
+    that is left is that of the runs made so far, per unit of their expected cost, times the cost of
+    all that is not done.
+    """
+
+    def __init__(
+        self,
+        log: Path,
+        sizes: list[int],
+        watch: Callable[[Status], None],
+        costs: list[float] | None = None,
+    ) -> None:
+        self._log = log
+        self._sizes = sizes
+        self._watch = watch
+        self._costs = costs or [float(size) for size in sizes]
         self._start = time.monotonic()
+        self._worked = 0.0
 
     @contextlib.contextmanager
     def watching(self, number: int, now: str) -> Iterator[None]:
         """Report one plan's runs until it ends."""
         over = threading.Event()
-        earlier, begun = sum(self._sizes[:number]), self.lines()
+        begun = self.lines()
 
         def report() -> None:
             while not over.wait(_WAIT):
-                inside = min(self.lines() - begun, self._sizes[number])
-                self._report(earlier + inside, now)
+                self._report(number, self.lines() - begun, now)
 
         thread = threading.Thread(target=report, daemon=True)
         thread.start()
@@ -408,16 +482,35 @@ class _Counter:
         finally:
             over.set()
             thread.join()
-            self._report(earlier + self._sizes[number], now)
+            made = self.lines() - begun
+            self._worked += self._costs[number] * min(1.0, made / self._sizes[number])
+            self._report(number + 1, 0, now)
 
     def lines(self) -> int:
         """Return the number of runs that were made since the start."""
         return self._log.read_bytes().count(b"\n") if self._log.exists() else 0
 
-    def _report(self, done: int, now: str) -> None:
-        total = sum(self._sizes)
-        left = (time.monotonic() - self._start) / done * (total - done) if done else None
-        self._watch(Status(done, total, left, now))
+    def _report(self, number: int, made: int, now: str) -> None:
+        """Report that the units before ``number`` are done, and ``made`` runs of this one."""
+        earlier = sum(self._sizes[:number])
+        left = sum(self._costs[number:])
+        worked = self._worked
+        if number < len(self._sizes):
+            made = min(made, self._sizes[number])
+            part = self._costs[number] * made / self._sizes[number]
+            left -= part
+            worked += part
+        seconds = None
+        if worked > 0:
+            seconds = (time.monotonic() - self._start) / worked * left
+        self._watch(Status(earlier + made, sum(self._sizes), seconds, now))
+
+
+def _cost(plan: Plan) -> float:
+    """Return the expected processor seconds of a plan, and never nothing."""
+    from discreet_bench import effort
+
+    return max(1e-3, effort.seconds(effort.distinct([plan])))
 
 
 @contextlib.contextmanager

@@ -59,9 +59,11 @@ COLUMNS: dict[str, str] = {
     "variant": "one of VARIANTS",
     "tuning": "default: nothing tuned; grid: one of many settings; selected: tuned privately",
     "setting": "parameters that are not at their defaults, as JSON",
+    "difference": "how the run departs from the paper's protocol; empty if it does not",
     "at": "updates or iterations done, for checkpoints of a run; else missing",
     # the result
     "accuracy": "share of test rows that are predicted correctly",
+    "train_accuracy": "share of training rows that are predicted correctly, for two classes",
     "balanced_accuracy": "mean of the classes' shares",
     "auc": "area under the curve; one class against the rest for several classes",
     "log_loss": "of probabilities, where the model has them",
@@ -70,6 +72,7 @@ COLUMNS: dict[str, str] = {
     "excess_objective": "objective less its minimum",
     "gradient_norm": "norm of the objective's true gradient",
     "noisy_gradient_norm": "norm of the gradient that the method measured",
+    "squared_gradient": "squared norm of the true gradient, for losses that are not convex",
     "seconds": "of the fit",
     "peak_mb": "growth of the process's memory at its peak, in MiB",
     "epsilon_spent": "of the guarantee",
@@ -78,6 +81,7 @@ COLUMNS: dict[str, str] = {
     "guarantee": "as text",
     "problem": "reason why there is no result, else empty",
     # provenance
+    "form": "quick, paper or full; empty in older files, whose form was smaller than the papers'",
     "seed": "of the split",
     "jobs": "processes that ran side by side",
     "when": "date and time in UTC",
@@ -90,11 +94,13 @@ COLUMNS: dict[str, str] = {
 
 TEXTS = (
     "experiment", "data", "loss", "relation", "method", "calibration", "variant", "tuning",
-    "setting", "guarantee", "problem", "when", "discreet", "code", "versions", "machine",
+    "setting", "difference", "guarantee", "problem", "form", "when", "discreet", "code", "versions",
+    "machine",
 )  # fmt: skip
 
 MEASURES: dict[str, bool] = {
     "accuracy": True,
+    "train_accuracy": True,
     "balanced_accuracy": True,
     "auc": True,
     "log_loss": False,
@@ -103,6 +109,7 @@ MEASURES: dict[str, bool] = {
     "excess_objective": False,
     "gradient_norm": False,
     "noisy_gradient_norm": False,
+    "squared_gradient": False,
     "seconds": False,
     "peak_mb": False,
     "epsilon_spent": False,
@@ -114,6 +121,7 @@ COSTS = ("seconds", "peak_mb", "epsilon_spent")
 
 TITLES: dict[str, str] = {
     "accuracy": "Accuracy, %",
+    "train_accuracy": "Accuracy on training rows, %",
     "balanced_accuracy": "Balanced accuracy, %",
     "auc": "Area under the curve",
     "log_loss": "Log loss",
@@ -122,6 +130,7 @@ TITLES: dict[str, str] = {
     "excess_objective": "Excess objective",
     "gradient_norm": "Gradient norm",
     "noisy_gradient_norm": "Noisy gradient norm",
+    "squared_gradient": "Squared gradient norm",
     "seconds": "Seconds per fit",
     "peak_mb": "Memory growth, MiB",
     "epsilon_spent": "ε spent",
@@ -133,7 +142,7 @@ TITLES: dict[str, str] = {
 }
 """Titles of columns in tables, on axes and on the page."""
 
-SHARES = ("accuracy", "balanced_accuracy")
+SHARES = ("accuracy", "balanced_accuracy", "train_accuracy")
 """Measures that are shares, and are shown in percent."""
 
 RELATIONS = {"add_remove": "add or remove a row", "replace_one": "replace a row"}
@@ -149,7 +158,7 @@ VARIANTS: dict[str, str] = {
 
 KEY = [
     "experiment", "data", "loss", "alpha", "epsilon", "delta", "relation", "repeat", "method",
-    "calibration", "variant", "tuning", "setting", "at",
+    "calibration", "variant", "tuning", "setting", "difference", "at",
 ]  # fmt: skip
 """Columns that identify a run: one that occurs twice counts once."""
 
@@ -236,7 +245,7 @@ def _one_sgd(runs: pd.DataFrame) -> pd.DataFrame:
     same = runs["method"].isin(["sgd-ma", "sgd-adv"]) & (runs["calibration"] == "tight")
     if not same.any():
         return runs
-    problem = ["experiment", *CELL, "delta", "alpha", "tuning"]
+    problem = ["experiment", *CELL, "delta", "alpha", "tuning", "difference"]
     own = runs.loc[(runs["method"] == "sgd") & (runs["calibration"] == "tight"), problem]
     known = pd.MultiIndex.from_frame(runs[problem]).isin(pd.MultiIndex.from_frame(own))
     runs = runs.assign(method=runs["method"].where(~same, "sgd"))
@@ -253,15 +262,15 @@ _MACHINE = {
 }
 
 
-def tidy(raw: pd.DataFrame, *, experiment: str, tuning: str) -> pd.DataFrame:
+def tidy(raw: pd.DataFrame, *, experiment: str, tuning: str, difference: str = "") -> pd.DataFrame:
     """Convert a frame of benchopt to the columns of runs.
 
     Parameters
     ----------
     raw : DataFrame
         The frame of benchopt.
-    experiment, tuning
-        The experiment of the plan, and whether the plan is a grid.
+    experiment, tuning, difference
+        The experiment of the plan, whether the plan is a grid, and how it departs from the paper.
     """
     judged = {
         name.removeprefix("objective_"): raw[name]
@@ -272,6 +281,7 @@ def tidy(raw: pd.DataFrame, *, experiment: str, tuning: str) -> pd.DataFrame:
     for name in ("epsilon", "relation", "loss", "alpha"):
         found[name] = raw[f"p_obj_{name}"]
     found["experiment"] = experiment
+    found["difference"] = difference
     found["repeat"] = raw["idx_rep"]
     found["seconds"] = found["fit_seconds"].where(found["fit_seconds"].notna(), raw["time"])
     found.loc[found["problem"] != "", "seconds"] = float("nan")

@@ -262,7 +262,7 @@ def _leaders(cell: pd.DataFrame, measure: str) -> dict[str, object]:
     runner_up = _first(line for line in private if method_of(line) != method_of(best))
     auto = _first(line for line in private if method_of(line) == "auto")
     other = _first(line for line in private if method_of(line) != "auto")
-    tuned = (line for line in order.index if line.endswith("|private|grid"))
+    tuned = (line for line in order.index if "|private|grid" in line)
     hindsight = _first(line for line in tuned if method_of(line) != "auto")
     ahead, default = lead(best, runner_up), lead(auto, other)
     return {

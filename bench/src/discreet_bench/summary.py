@@ -1,34 +1,28 @@
-"""Summary of kept runs in Markdown: time, guarantees, the default's rank, and published numbers.
+"""Summary of kept runs in Markdown: time, states of the code, guarantees, the default's rank.
 
     python -m discreet_bench.summary bench/results --write docs/results.md
 
-prints the tables of docs/results.md, or writes them between its markers. Text around them is
-written by hand.
+prints the page of kept runs (`discreet_bench.results`), or writes it.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from discreet_bench.lines import METHODS, honest, named, order_of, title_of
+from discreet_bench.lines import named, title_of
 from discreet_bench.promise import TOLERANCE
-from discreet_bench.published import PUBLISHED, Published
 from discreet_bench.runs import SHARES, read
-from discreet_bench.solvers import ALIASES
-from discreet_bench.statistics import best_settings, final, leaderboard, method_of
+from discreet_bench.statistics import leaderboard, method_of
 
 __all__ = [
     "comparisons",
     "guarantees",
     "main",
-    "methods_table",
-    "published_table",
     "rank_text",
     "states",
     "times_table",
@@ -129,7 +123,7 @@ def guarantees(runs: pd.DataFrame) -> str:
             f"Of {len(runs):,} lines, {len(private):,} are private. The ε of "
             f"{int(recomputed.sum()):,} of these was recomputed, and {int(kept.sum()):,} keep what "
             f"the objective allows. {int((done['variant'] == 'as released').sum()):,} lines have "
-            f"published constants or public code that break the promise, and are marked; in "
+            f"published constants or released code that break the promise, and are marked; in "
             f"{int(refused.sum()):,} the library refused to run published constants. "
             f"{int(overspent.sum()):,} runs spent more than they were allowed."
         )
@@ -172,180 +166,27 @@ def states(runs: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def published_table(runs: pd.DataFrame, experiment: str) -> str:
-    """Return the numbers that a paper prints beside ours, at the same ε and penalty.
-
-    Columns: the paper's number; ours with the paper's constants, with the least noise, and with
-    the best setting of a coarse grid, in hindsight. A cell is empty where nothing was run.
-    """
-    mine = runs[runs["experiment"] == experiment]
-    measures = list(dict.fromkeys(e.measure for e in PUBLISHED if e.experiment == experiment))
-    lines = [
-        "| data | ε | method | paper | published constants | tight | tuned with hindsight |",
-        "|---|---:|---|---:|---:|---:|---:|",
-    ]
-    for measure in measures:
-        if measure == "seconds" or mine.empty:
-            continue
-        shown = final(best_settings(mine, measure))
-        for entry in (e for e in PUBLISHED if e.experiment == experiment):
-            if entry.measure == measure and entry.at is None:
-                lines += _compared(shown, entry)
-    return "\n".join(lines)
-
-
-def methods_table(
-    runs: pd.DataFrame, experiment: str, relation: str, epsilons: Sequence[float] = ()
-) -> str:
-    """Return the accuracy of all lines on all data sets, the best private one in bold.
-
-    Parameters
-    ----------
-    runs : DataFrame
-        Runs, of which those of the experiment and the relation count; the Huber hinge counts as
-        the hinge.
-    experiment, relation
-        As in the runs.
-    epsilons : sequence of float
-        Budgets to show; all if there are none.
-    """
-    mine = runs[(runs["experiment"] == experiment) & (runs["relation"] == relation)]
-    if epsilons:
-        mine = mine[np.isclose(mine["epsilon"].to_numpy()[:, None], list(epsilons)).any(axis=1)]
-    if mine.empty:
-        return "Not run."
-    shown = best_settings(mine)
-    shown = shown.assign(loss=shown["loss"].replace("huber-hinge", "hinge"))
-    means = shown.pivot_table(
-        values="accuracy", index="line", columns=["loss", "data", "epsilon"], sort=False
-    )
-    order = [list(dict.fromkeys(shown[name])) for name in ("loss", "data")]
-    means = means[
-        sorted(means.columns, key=lambda c: (order[1].index(c[1]), order[0].index(c[0]), c[2]))
-    ]
-    names = [data.split(" (")[0] for _, data, _ in means.columns]
-    if means.columns.get_level_values("loss").nunique() > 1:
-        losses = means.columns.get_level_values("loss")
-        names = [f"{name}, {loss}" for name, loss in zip(names, losses, strict=True)]
-    means = means.loc[sorted(means.index, key=order_of)]
-    private = means[[honest(line) for line in means.index]].max()
-    heads = [
-        f"{epsilon:g}"
-        if place and names[place - 1] == names[place]
-        else f"{names[place]} {epsilon:g}"
-        for place, (_, _, epsilon) in enumerate(means.columns)
-    ]
-    lines = ["| method | " + " | ".join(heads) + " |", "|---|" + "---:|" * len(heads)]
-    for line, row in means.iterrows():
-        cells = []
-        for value, best in zip(row, private, strict=True):
-            text = "–" if np.isnan(value) else f"{100 * value:.1f}"
-            cells.append(f"**{text}**" if honest(str(line)) and value == best else text)
-        lines.append(f"| {title_of(str(line))} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def _compared(shown: pd.DataFrame, entry: Published) -> Iterator[str]:
-    """Yield the line of one printed number for each data set of that name that was run.
-
-    SGD with the tight calibration is one method, whichever paper's published noise it replaces.
-    """
-    one_sgd = (shown["method"] == "sgd") & (shown["calibration"] == "tight")
-    rows = shown[
-        (shown["data"].str.split(" (", regex=False).str[0] == entry.data)
-        & (shown["loss"] == entry.loss)
-        & ((shown["method"] == entry.method) | (one_sgd & (entry.method in ALIASES)))
-    ]
-    if entry.relation:
-        rows = rows[rows["relation"] == entry.relation]
-    if entry.epsilon is not None:
-        rows = rows[np.isclose(rows["epsilon"], entry.epsilon)]
-    if entry.alpha is not None:
-        rows = rows[np.isclose(rows["alpha"], entry.alpha)]
-    for data, part in rows.groupby("data", sort=False):
-        grid, published = part["tuning"] == "grid", part["calibration"] == "published"
-        default = part["tuning"] == "default"
-        cells = [
-            _mean(part[default & published], entry.measure),
-            _mean(part[default & ~published], entry.measure),
-            _mean(part[grid & ~published], entry.measure),
-        ]
-        name = data if entry.alpha is None else f"{data}, penalty {entry.alpha:g}"
-        epsilon = "–" if entry.epsilon is None else f"{entry.epsilon:g}"
-        paper = _number(entry.value, entry.measure)
-        yield f"| {name} | {epsilon} | {METHODS[entry.method].title} | {paper} | " + (
-            " | ".join(cells) + " |"
-        )
-
-
-def _mean(rows: pd.DataFrame, measure: str) -> str:
-    values = rows[measure].dropna()
-    if values.empty:
-        refused = rows["problem"].ne("").any() if len(rows) else False
-        return "refused" if refused else ""
-    text = _number(values.mean(), measure)
-    return f"{text} ‡" if (rows["variant"] == "as released").any() else text
-
-
-def _number(value: float, measure: str) -> str:
-    return f"{100 * value:.1f}" if measure in SHARES else f"{value:.3g}"
-
-
 def _wrapped(text: str, width: int = 100) -> list[str]:
     import textwrap
 
     return textwrap.wrap(text, width)
 
 
-METHODS_TABLES: dict[str, tuple[str, tuple[float, ...]]] = {
-    "auto-table": ("replace_one", (0.1, 1.0)),
-    "amp-fig4": ("replace_one", (0.1, 1.0)),
-    "dpagd-fig2": ("add_remove", ()),
-    "dpagd-fig3": ("add_remove", ()),
-    "dpagd-fig4": ("add_remove", ()),
-}
-"""Experiments whose lines are shown in one table: the relation, and the ε if not all."""
-
-SECTIONS = (
-    "times", "states", "guarantees", "rank", "amp-fig1", "amp-fig3", "outpert-table3",
-    *METHODS_TABLES,
-)  # fmt: skip
-"""Names of the parts between markers of docs/results.md."""
-
-
-def section(name: str, runs: pd.DataFrame, times: pd.DataFrame) -> str:
-    """Return one part of the page; the rank is that in experiments whose time is known."""
-    if name == "times":
-        return times_table(times, runs)
-    if name == "states":
-        return states(runs)
-    if name == "guarantees":
-        return guarantees(runs)
-    if name == "rank":
-        return rank_text(comparisons(runs[runs["experiment"].isin(times["experiment"])]))
-    if name in METHODS_TABLES:
-        return methods_table(runs, name, *METHODS_TABLES[name])
-    return published_table(runs, name)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line: print the parts, or write them between the markers of a page."""
+    """Run the command line: print the page of kept runs, or write it."""
+    from discreet_bench.results import page
+
     parser = argparse.ArgumentParser(description="Summarise kept runs of the benchmark.")
     parser.add_argument("folder", type=Path, help="folder with runs.parquet and times.csv")
-    parser.add_argument("--write", type=Path, help="page whose marked parts are replaced")
+    parser.add_argument("--write", type=Path, help="page that is written")
     asked = parser.parse_args(arguments)
     runs = named(read(asked.folder / "runs.parquet"))
     times = pd.read_csv(asked.folder / "times.csv", keep_default_na=False)
-    text = asked.write.read_text("utf-8") if asked.write else ""
-    for name in SECTIONS:
-        made = section(name, runs, times)
-        if not asked.write:
-            print(f"\n## {name}\n\n{made}")
-            continue
-        marked = re.compile(rf"(<!-- made: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        text = marked.sub(lambda found, made=made: f"{found[1]}\n{made}\n\n{found[2]}", text)
+    made = page(runs, times, sorted(path.name for path in asked.folder.glob("*.svg")))
     if asked.write:
-        asked.write.write_text(text, "utf-8")
+        asked.write.write_text(made, "utf-8")
+    else:
+        print(made)
 
 
 if __name__ == "__main__":

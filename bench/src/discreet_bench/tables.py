@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from discreet_bench.experiment import Experiment
-from discreet_bench.lines import METHODS, honest, title_of
+from discreet_bench.lines import METHODS, honest, parts, title_of
 from discreet_bench.published import Published, entries
 from discreet_bench.runs import (
     COLUMNS,
@@ -429,13 +429,13 @@ def _order(line: str, label: str) -> tuple[int, int, bool, str, str]:
     place = methods.index(method) if method in methods else len(methods)
     if "|" not in line:  # the paper's numbers only
         return place, len(variants), False, line, label
-    _, calibration, variant, _ = line.split("|")
+    _, calibration, variant, _, _ = parts(line)
     return place, variants.index(variant), calibration == "published", line, label
 
 
 def _likeness(key: tuple[str, str]) -> tuple[bool, bool, bool, str]:
     """Sort the rows of a method by how much they are like the paper's."""
-    _, calibration, variant, tuning = key[0].split("|")
+    _, calibration, variant, tuning, _ = parts(key[0])
     return variant != "as released", calibration != "published", tuning != "grid", key[1]
 
 
@@ -494,7 +494,7 @@ def _caption(part: pd.DataFrame, experiment: Experiment, measure: str) -> str:
 
 def marks_of(line: str) -> str:
     """Return the marks of a line that is not private from end to end."""
-    _, _, variant, tuning = line.split("|")
+    _, _, variant, tuning, _ = parts(line)
     return _MARKS.get(variant, "") + (_TUNED if tuning == "grid" else "")
 
 

@@ -221,7 +221,7 @@ TABLES: dict[str, Callable[[], Tabular]] = {
     **{
         name: lambda name=name: _catalogue(name)  # type: ignore[misc]
         for name in ("adult", "bank", "credit-default", "covertype", "banknote", "occupancy",
-                     "synthetic-l", "synthetic-h", "reuters", "wine-quality", "bike-sharing")
+                     "plane", "synthetic-h", "reuters", "wine-quality", "bike-sharing")
     },
     "kddcup99": lambda: _catalogue("kddcup99", 70_000),
     "mnist": lambda: _catalogue("mnist"),

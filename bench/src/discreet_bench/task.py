@@ -24,10 +24,16 @@ from discreet_bench.data import Table, scaled_down
 from discreet_bench.problem import Problem, Result, one_of
 from discreet_bench.promise import check, insist
 
-__all__ = ["JOBS", "OVERSPENT", "Splits", "Task", "delta_for", "promise"]
+__all__ = ["JOBS", "OVERSPENT", "SEED", "Splits", "Task", "delta_for", "promise"]
 
 JOBS = "DISCREET_BENCH_JOBS"
 """Environment variable with the number of processes that run side by side."""
+
+SEED = "DISCREET_BENCH_SEED"
+"""Environment variable with a number; another one makes other splits and other draws."""
+
+APART = 100_000
+"""Distance between the first repeats of two seeds; a multiple of the number of folds."""
 
 OVERSPENT = "spent too much: "
 """Start of the problem of a run that claims privacy and spent more than allowed."""
@@ -44,6 +50,12 @@ def delta_for(rule: str | float, n_rows: int) -> float:
     if rule == "1/n^2":
         return 1 / n_rows**2
     return float(rule)
+
+
+def drawn_columns(count: int, kept: int, repeat: int) -> NDArray[np.int64]:
+    """Return the columns that a repeat draws at random, in order."""
+    order = np.random.default_rng([repeat, count]).permutation(count)
+    return np.sort(order[:kept])
 
 
 class Task:
@@ -79,8 +91,15 @@ class Task:
 
     def problem(self, repeat: int) -> Problem:
         """Return the problem of one repeat."""
+        repeat += APART * int(os.environ.get(SEED, "0"))
         train, test = self.splits.of(len(self.table.y), repeat)
-        X, norm = self.table.X, self.table.max_norm
+        X = self.table.X
+        norm = self.table.max_norm
+        bounds = self.table.bounds
+        if self.table.drawn is not None:
+            columns = drawn_columns(X.shape[1], self.table.drawn, repeat)
+            X = np.ascontiguousarray(X[:, columns])
+            bounds = bounds[columns]
         X_train, X_test = X[train], X[test]
         if self.rows == "unit":
             X_train, X_test, norm = (
@@ -100,7 +119,7 @@ class Task:
             loss=self.loss,
             alpha=self.alpha,
             intercept=self.intercept,
-            bounds=self.table.bounds,
+            bounds=bounds,
             max_norm=norm,
             target_bounds=self.table.target_bounds,
             repeat=repeat,
@@ -136,6 +155,8 @@ class Task:
             return [line | {"variant": "not private", "problem": f"{OVERSPENT}{error}"}]
         if result.problem:
             return [line]
+        if wrong := self._misshapen(result):
+            return [line | {"problem": f"ValueError: {wrong}"}]
         if result.iterates:
             return [line | self._checkpoint(point) for point in result.iterates]
         line |= self._measured(result)
@@ -148,9 +169,23 @@ class Task:
         else:
             found = dict(measures.classification(scores, self._y_test, result.probabilities))
         if result.train_scores is not None and result.weights is not None:
+            if self.last.n_classes == 2:
+                right = (np.asarray(result.train_scores) > 0) == (self.last.y == 1)
+                found["train_accuracy"] = float(right.mean())
             margins, weights = self._in_units(result.train_scores, result.weights)
             found |= self._objective(margins, weights, result.row_norm)
         return found
+
+    def _misshapen(self, result: Result) -> str:
+        """Return what is wrong with the scores of a result, in a sentence, or nothing."""
+        if result.scores is None:
+            return "" if result.iterates else "the method returned no scores of the test rows."
+        n_test = self.last.X_test.shape[0]
+        shape: tuple[int, ...] = (n_test,)
+        if self.last.n_classes > 2:
+            shape = (n_test, self.last.n_classes)
+        found = np.shape(result.scores)
+        return "" if found == shape else f"scores have the shape {found}; {shape} is needed."
 
     def _checkpoint(self, point: dict[str, Any]) -> dict[str, Any]:
         """Return a line for the weights of a checkpoint."""
@@ -171,8 +206,16 @@ class Task:
     def _objective(
         self, margins: NDArray[Any], weights: NDArray[Any], row_norm: float | None = None
     ) -> dict[str, float]:
-        """Return the objective on rows as the model sees them, and its excess over the minimum."""
+        """Return the objective on rows as the model sees them, and its excess over the minimum.
+
+        A loss that is not convex has the squared norm of its gradient instead of an excess.
+        """
         value = measures.objective(self.loss, margins, self._target(), weights, self.alpha)
+        loss = measures.loss_of(self.loss)
+        if not loss.convex:
+            X = self.last.X if row_norm is None else scaled_down(self.last.X, row_norm)
+            slope = measures.gradient(loss, X, self._target(), weights, self.alpha, self.intercept)
+            return {"objective": value, "squared_gradient": float(slope @ slope)}
         return {"objective": value, "excess_objective": value - self._minimum(row_norm)}
 
     def _target(self) -> NDArray[np.float64]:

@@ -91,3 +91,21 @@ def test_rcv1_files_begin_with_the_number_of_a_document(tmp_path):
     assert data.splits["train"] == slice(0, 2)
     train = datasets.load("rcv1", data_dir=tmp_path, check=False, split="train")
     assert train.X.shape == (2, 47_236)
+
+
+def test_lines_of_numbers_are_scaled_by_public_bounds_and_the_label_is_last(tmp_path):
+    highs = datasets.catalogue.entry("ipums-br-dat").highs
+    assert len(highs) == 52
+    rows = [[0] * 52 + [1], [int(high) for high in highs] + [0], [10**4] * 52 + [1]]
+    lines = "\n".join(" ".join(map(str, row)) for row in rows)
+    path = tmp_path / "ipums-br-dat" / "IPUMS-BR.dat"
+    write(path, lines)
+    data = small("ipums-br-dat", tmp_path, dtype="float64")
+    assert data.X.shape == (3, 52)
+    assert data.X[0].tolist() == [0.0] * 52
+    assert data.X[1].tolist() == data.X[2].tolist() == [1.0] * 52  # clipped to the bounds
+    assert data.y.tolist() == [1, 0, 1]
+    assert np.linalg.norm(data.X, axis=1).max() <= data.max_norm
+    write(path, "1 2 3\n")
+    with pytest.raises(TableError, match="53 numbers in a line"):
+        small("ipums-br-dat", tmp_path)

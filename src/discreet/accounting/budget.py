@@ -8,7 +8,7 @@ under the second, so every number in this package names the relation it holds fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from typing import Literal, NoReturn, Self
@@ -87,6 +87,30 @@ class Budget:
         object.__setattr__(self, "relation", Relation(relation))
         object.__setattr__(self, "pure", delta == 0)
 
+    @classmethod
+    def zcdp(cls, rho: float, delta: float, relation: Relation | str = "add_remove") -> Budget:
+        """Return the (ε, δ) budget that ρ-zero-concentrated differential privacy implies at δ.
+
+        Parameters
+        ----------
+        rho : float
+            Greater than 0.
+        delta : float
+            Between 0 and 1; the δ at which the guarantee is stated.
+        relation : Relation or str
+            As in the constructor.
+
+        Privacy
+        -------
+        A solver that composes in zCDP (``"agd"``) spends at most ρ and is ρ-zCDP; with published
+        constants it spends less, as the published conversion is looser. Other solvers keep (ε, δ),
+        which does not imply ρ-zCDP.
+        """
+        made = cls(conversions.epsilon_from_rho(positive("rho", rho), delta), delta, relation)
+        while made.to_zcdp().rho > rho:  # ε was rounded up, and ρ must not be exceeded
+            made = replace(made, epsilon=made.epsilon * (1 - 2.0**-40))
+        return made
+
     def to_zcdp(self, conversion: conversions.Conversion = "tight") -> ZCDPBudget:
         """Return the largest zCDP budget that implies this one.
 
@@ -135,7 +159,8 @@ class GDPBudget:
 class PrivacyLoss:
     """Cost of one use of a mechanism in each measure (``inf``: no guarantee in that measure).
 
-    ``epsilon`` and ``delta`` belong together: the use is (ε, δ)-DP.
+    ``epsilon`` and ``delta`` belong together: the use is (ε, δ)-DP. Where ``delta`` is positive,
+    ``rho`` and ``mu`` hold but for events of that probability (docs/proofs/histogram.md).
     """
 
     epsilon: float

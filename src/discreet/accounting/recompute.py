@@ -27,6 +27,7 @@ MANY_STEPS = 20_000  # steps on single rows beyond which losses of one are too s
 
 SAMPLED = "sampled_gaussian"  # name of steps on samples of rows
 TILTED = "objective_perturbation"  # name of releases of perturbed minima
+LEVELS = "gaussian_histogram"  # name of releases of levels: Gaussian DP but for a δ of their own
 # Names of mechanisms with an ε of pure privacy.
 PURE = ("exponential", "laplace", "laplace_noisy_max", "l2_norm", "permute_and_flip")
 
@@ -90,12 +91,16 @@ def _recomputed(uses: Uses, measure: str, relation: str, delta: float, stated: f
     if not uses:
         return math.inf
     names = {mechanism.name for mechanism, _ in uses}
-    if unknown := names - {"gaussian", SAMPLED, TILTED, *PURE}:
+    if unknown := names - {"gaussian", SAMPLED, TILTED, LEVELS, *PURE}:
         raise NotSupported(f"no independent accountant here for {', '.join(sorted(unknown))}.")
     if delta == 0 or measure == "pure":
         return sum(float(count * mechanism.epsilon) for mechanism, count in uses)
     if measure == "zcdp":
         return _renyi(uses, delta)
+    # But for events of these probabilities, levels are released by Gaussian noise.
+    delta -= sum(float(count * _setting(m, "delta")) for m, count in uses if m.name == LEVELS)
+    if delta <= 0:
+        return math.inf
     # What comes before models with an own accounting is Gaussian DP: squares of μ add up.
     before = sum(count * _mu(m) ** 2 for m, count in uses if m.name not in (SAMPLED, TILTED))
     grid = 1e-4 * min(1.0, stated)
@@ -125,8 +130,8 @@ def _selected(uses: Uses, delta: float, grid: float) -> float:
     gaussian = _gaussian(square, delta, grid)
     whole = pld.identity(value_discretization_interval=grid)
     for mechanism, count in uses:
-        if mechanism.name == "gaussian":
-            deviation = mechanism.noise_multiplier / math.sqrt(count)
+        if mechanism.name in ("gaussian", LEVELS):
+            deviation = _setting(mechanism, "noise_multiplier") / math.sqrt(count)
             part = pld.from_gaussian_mechanism(deviation, value_discretization_interval=grid)
         else:
             one = common.DifferentialPrivacyParameters(mechanism.epsilon, 0.0)
@@ -136,10 +141,16 @@ def _selected(uses: Uses, delta: float, grid: float) -> float:
     return min(gaussian, float(whole.get_epsilon_for_delta(delta)))
 
 
+def _setting(mechanism: Any, name: str) -> float:
+    """Return a setting of a mechanism, which a guarantee on file may know by name only."""
+    stated = dict(getattr(mechanism, "fields", ()))
+    return float(stated[name] if stated else getattr(mechanism, name))
+
+
 def _mu(mechanism: Any) -> float:
     """Return the μ of a mechanism: of Gaussian noise, of bounded range, or of any ε-DP one."""
-    if mechanism.name == "gaussian":
-        return 1 / float(mechanism.noise_multiplier)
+    if mechanism.name in ("gaussian", LEVELS):
+        return 1 / _setting(mechanism, "noise_multiplier")
     # Two normals whose odds are e^ε each way; a choice of range ε has odds of e^(ε/2).
     odds = mechanism.epsilon / (2 if mechanism.name == "exponential" else 1)
     return 2 * float(ndtri(1 / (1 + math.exp(-odds))))

@@ -5,7 +5,14 @@ Privacy Budget", KDD 2018, Algorithm 2. Each iteration measures a noisy clipped 
 lets a private selection choose among equally spaced steps along it, zero included. If zero wins,
 the gradient was too noisy: it is measured again with more budget, and the mean is used.
 
-Proof, and differences from the paper: docs/proofs/agd.md.
+Differences from the paper:
+
+- noise of selections is added, not subtracted as in the authors' code;
+- an answer that the budget does not cover is not asked for, instead of discarded afterwards;
+- refined gradients are averages of all measurements, weighted by their ρ;
+- the largest step never exceeds its first value; the least-noise form also shrinks it.
+
+Proof: docs/proofs/agd.md.
 """
 
 from __future__ import annotations
@@ -79,6 +86,9 @@ class AGD(base.PaperSolver):
         data). No privacy amplification is claimed.
     max_iterations : int, optional
         Stop after this many iterations even if budget is left.
+    radius : float, optional
+        Project the weights onto the ball of this radius after each step: the convex set of the
+        paper's problem. By default all weights are allowed.
     """
 
     splits: base.Count = 60
@@ -93,6 +103,7 @@ class AGD(base.PaperSolver):
     step_shrink: Annotated[float, partial(number, least=1e-6, most=1.0)] | None = None
     sampling_rate: Annotated[float, partial(number, least=1e-12, most=1.0)] | None = None
     max_iterations: base.Count | None = None
+    radius: base.Size | None = None
 
     name: ClassVar[str] = "agd"
     paper: ClassVar[str] = (
@@ -228,7 +239,7 @@ class _Run:
                 refinements += 1
                 self.max_step *= self.step_shrink
             step = float(steps[chosen])
-            self.weights = self.weights - steps[chosen] * direction
+            self.weights = self._projected(self.weights - steps[chosen] * direction)
         except BudgetExceeded:
             pass  # what is left does not buy the next answer: the weights stay as they are
         self.trace.append(Iteration(spent_gradient, spent_selection, step, refinements, norm))
@@ -238,6 +249,14 @@ class _Run:
             if largest > 0:
                 self.max_step = min((1 + self.solver.step_growth) * largest, self.solver.max_step)
         return step > 0
+
+    def _projected(self, weights: FloatArray) -> FloatArray:
+        """Return the nearest weights in the ball of the solver's radius."""
+        radius = self.solver.radius
+        norm = float(np.linalg.norm(weights))
+        if radius is None or norm <= radius:
+            return weights
+        return weights * (radius / norm)
 
     def _direction(self, gradient: FloatArray) -> tuple[FloatArray, float]:
         """Return the normalised noisy gradient of the penalised objective, and its mean's norm."""

@@ -5,7 +5,14 @@ Optimization", IEEE S&P 2019, Algorithm 1 and section V-A. Perturb the objective
 noise, find a point at which its gradient is at most γ, and add noise that hides the distance from
 there to the minimum.
 
-Proof, and differences from the paper: docs/proofs/amp.md.
+Differences from the paper:
+
+- the printed σ₂ is for half of the distance that its lemma has: it is kept when published, and
+  the true ε is computed;
+- γ is fixed in advance and certified, where the authors' code doubles it;
+- more than two classes are one model unless ``one_vs_rest``.
+
+Proof: docs/proofs/amp.md.
 """
 
 from __future__ import annotations
@@ -91,8 +98,8 @@ class AMP(_ApproximateMinima):
     ----------
     calibration : {"tight", "published"}
         The paper's constants, or the least noise a sound proof allows for the same split.
-    unsafe, optimizer
-        As in `ObjPert`.
+    unsafe, optimizer, one_vs_rest
+        As in `ObjPert`. The paper fits more than two classes by one model per class.
     output_fraction : float
         f: ε₂ = f·ε and δ₂ = f·δ hide the distance between the point found and the minimum.
     objective_fraction : float
@@ -130,15 +137,19 @@ class AMP(_ApproximateMinima):
 class AMPHF(_ApproximateMinima):
     """Variant of amp without hyper-parameters: the split follows from ε and the dimension.
 
+    Rows are clipped to norm 1 unless ``data_norm`` says otherwise, as in the paper.
+
     Parameters
     ----------
-    calibration, unsafe, gradient_bound, optimizer
+    calibration, unsafe, gradient_bound, optimizer, one_vs_rest
         As in `AMP`.
     dimensions : {"auto", "low", "high"}
         Rule of the paper for ε₃; ``"auto"``: high if there are at least as many weights as rows.
     """
 
     dimensions: Literal["auto", "low", "high"] = "auto"
+
+    default_row_norm: ClassVar[float | None] = 1.0  # the paper's L, so that a budget is enough
 
     name: ClassVar[str] = "amp-hf"
     paper: ClassVar[str] = (

@@ -5,7 +5,12 @@ Talwar, Thakurta & Zhang, "Nearly Optimal Private LASSO", NIPS 2015; Algorithm 5
 weights towards the corner ±C·e_j of the ball that points most against the gradient. Only which
 corner that is is private, so the noise grows with the logarithm of the number of weights.
 
-Proof, and differences from the papers: docs/proofs/frank_wolfe.md.
+Differences from the paper:
+
+- a row's gradient is scaled until no entry exceeds L; Iyengar et al. cut the entries of the row;
+- the least-noise form selects by the exponential mechanism, composed by bounded range.
+
+Proof: docs/proofs/frank_wolfe.md.
 """
 
 from __future__ import annotations

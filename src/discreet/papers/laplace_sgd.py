@@ -3,7 +3,13 @@
 Song, Chaudhuri & Sarwate, "Stochastic gradient descent with differentially private updates",
 GlobalSIP 2013. In one pass every row is used once, so the pass costs what one noisy batch costs.
 
-Proof, and differences from descriptions of the method: docs/proofs/laplace_sgd.md.
+Differences from the paper:
+
+- directions of the noise are uniform on the sphere, which the density needs, not in the ball;
+- every batch has the same number of rows, and gradients are clipped instead of assumed bounded;
+- steps are cut at 1/β unless ``cut_steps=False``.
+
+Proof: docs/proofs/laplace_sgd.md.
 """
 
 from __future__ import annotations
@@ -49,9 +55,11 @@ class LaplaceSGD(base.PaperSolver):
     passes : int
         p.
     schedule : {"sqrt", "strong"}
-        Steps ``step_size``/√t, or 1/(alpha·t), where t counts updates over all passes. No step is
-        longer than 1/β for a β-smooth objective (a smooth loss and ``data_norm``), nor than
-        1/alpha where β is not known: longer ones can make the weights grow without bound.
+        Steps ``step_size``/√t, or 1/(alpha·t), where t counts updates over all passes.
+    cut_steps : bool
+        Whether no step is longer than 1/β for a β-smooth objective (a smooth loss and
+        ``data_norm``), nor than 1/alpha where β is not known. Longer steps, which the paper has,
+        can make the weights grow without bound; privacy does not depend on them.
     step_size : float
         Step size of the first update.
     gradient_clip : float, optional
@@ -65,6 +73,7 @@ class LaplaceSGD(base.PaperSolver):
     batch_size: base.Count | None = None
     passes: Annotated[int, partial(integer, most=10**6)] = 1
     schedule: Literal["sqrt", "strong"] = "sqrt"
+    cut_steps: bool = True
     step_size: base.Length = 3.0
     gradient_clip: base.Size | None = None
     radius: base.Size | None = None
@@ -165,6 +174,8 @@ class LaplaceSGD(base.PaperSolver):
         t = np.arange(before + 1, before + updates + 1, dtype=np.float64)
         alpha = problem.penalty.alpha
         steps = 1 / (alpha * t) if self.schedule == "strong" else self.step_size / np.sqrt(t)
+        if not self.cut_steps:
+            return steps
         smoothness = problem.smoothness
         if smoothness is None or not math.isfinite(smoothness):
             smoothness = alpha  # beyond 1/alpha, the penalty alone makes weights grow

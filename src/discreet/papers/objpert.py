@@ -2,7 +2,13 @@
 
 Chaudhuri, Monteleoni & Sarwate, JMLR 2011 (pure privacy), and Kifer, Smith & Thakurta, "Private
 Convex Empirical Risk Minimization and High-dimensional Regression", COLT 2012 (Gaussian noise).
-Proofs, and differences from the papers: docs/proofs/objective_perturbation.md, docs/proofs/amp.md.
+
+Differences from the papers:
+
+- the least-noise form adds a little noise to the output, so that the minimum need not be exact;
+- its noise is calibrated by the privacy profile of Redberg, Koskela & Wang 2023.
+
+Proofs: docs/proofs/objective_perturbation.md, docs/proofs/amp.md.
 """
 
 from __future__ import annotations
@@ -61,6 +67,7 @@ class MinimumSolver(base.PaperSolver):
     unsafe: bool = False
     gradient_bound: Scale | None = None
     optimizer: Annotated[exact.Optimizer, exact.check_optimizer] | None = None
+    one_vs_rest: bool = False
 
     relations: ClassVar[tuple[Relation, ...]] = (Relation.REPLACE_ONE, Relation.ADD_REMOVE)
     demands: ClassVar[tuple[str, ...]] = (
@@ -73,6 +80,10 @@ class MinimumSolver(base.PaperSolver):
     takes_outputs: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = True
     composes: ClassVar[tuple[Measure, ...]] = ("profile",)
+
+    def fits_jointly(self) -> bool:
+        """Tell whether more than two classes are one model; else one per class, as in the paper."""
+        return not self.one_vs_rest
 
     def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse losses that the proof does not cover."""
@@ -177,6 +188,9 @@ class ObjPert(MinimumSolver):
         `discreet.exact.MeanObjective`. It need not be trusted: its point is released only if a
         certificate holds there, else the built-in optimiser goes on. It runs on exact rows, so it
         must not print or store what it sees. Only for ``"tight"``.
+    one_vs_rest : bool
+        Whether more than two classes are fitted by one model per class against the rest, which
+        share the budget evenly. By default there is one model of all classes.
     """
 
     noise_reach: base.Size = 15.0

@@ -4,6 +4,11 @@ Wu, Li, Kumar, Chaudhuri, Jha & Naughton, SIGMOD 2017; Algorithms 3 (convex) and
 of Iyengar et al., IEEE S&P 2019. A step of at most 2/β on a convex β-smooth function takes no two
 points further apart, so a changed row moves the end by no more than what its own batches do.
 
+Differences from the papers:
+
+- steps above 2/β, which the grid of Iyengar et al. has, are refused: they have no proof;
+- every batch has k rows; a smaller last batch would have a larger sensitivity.
+
 The passes and their sensitivity: `discreet.exact.PermutationPasses`. Proof:
 docs/proofs/permutation_sgd.md.
 """

@@ -6,7 +6,11 @@ public: by crossover (each weight from one of two winners) and mutation (one wei
 shrinking amount). The rows only decide which child wins. A row's change of loss from the last
 winner is clipped to a bound that shrinks with the mutations, so late choices get less noise.
 
-Proof, and differences from the paper: docs/proofs/privgene.md.
+Differences from the paper:
+
+- a generation has one winner, and a row's change of loss is clipped, so the range is known.
+
+Proof: docs/proofs/privgene.md.
 """
 
 from __future__ import annotations

@@ -4,6 +4,11 @@ In each of T iterations every row is in the batch independently with probability
 gradients of its rows are clipped and summed, and Gaussian noise is added. Three papers prescribe
 the noise differently (``published``); with ``calibration="tight"`` they are one method.
 
+Differences from the paper:
+
+- batches are Poisson samples, which the accountants assume; the papers' code draws fixed sizes;
+- published noise that does not keep its promise is refused, or runs with its true ε.
+
 Proof, and the constants of the papers: docs/proofs/sgd.md.
 """
 

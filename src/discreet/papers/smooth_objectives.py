@@ -9,8 +9,13 @@ Proof: docs/proofs/outpert.md.
 
 Algorithm 2, `RRPSGD`: noisy steps on single rows, stopped at a random round, for losses that need
 not be convex. At a round drawn with probability ∝ 2η − βη², the expected squared gradient norm of a
-smooth objective is small (Ghadimi & Lan 2013). Proof, and differences from the paper:
-docs/proofs/rrpsgd.md.
+smooth objective is small (Ghadimi & Lan 2013). Proof: docs/proofs/rrpsgd.md.
+
+Differences from the paper:
+
+- sensitivities without slack and the exact Gaussian mechanism in the least-noise form;
+- at most 200,000 rounds are planned, not n²; the noise is calibrated for those that are;
+- the printed logistic loss has a misprint, and is not followed.
 """
 
 from __future__ import annotations

@@ -121,6 +121,8 @@ class Solver:
     needs_delta, needs_smooth_loss, needs_convex_loss, needs_row_bound
         True if it needs δ > 0, a smooth or convex loss, or a finite bound on the norm of every
         row's gradient without clipping gradients (a bounded slope and ``data_norm``).
+    default_row_norm
+        The bound on a row's norm if ``data_norm`` is not given; None if there is none.
     takes_outputs
         True if it takes losses with several margins per row (`Softmax`).
     takes_transformed_rows
@@ -146,12 +148,17 @@ class Solver:
     needs_smooth_loss: ClassVar[bool] = False
     needs_convex_loss: ClassVar[bool] = False
     needs_row_bound: ClassVar[bool] = False
+    default_row_norm: ClassVar[float | None] = None
     takes_outputs: ClassVar[bool] = False
     takes_transformed_rows: ClassVar[bool] = False
     takes_blocks: ClassVar[bool] = True
     takes_units: ClassVar[bool] = False
     takes_weights: ClassVar[bool] = False
     composes: ClassVar[tuple[Measure, ...]] = ("approximate",)
+
+    def fits_jointly(self) -> bool:
+        """Tell whether it fits more than two classes by one model of all."""
+        return self.takes_outputs
 
     def check(self, loss: Loss, budget: Budget, n_models: int = 1) -> None:
         """Refuse what cannot work, for ``n_models`` that share the budget, before data is read."""

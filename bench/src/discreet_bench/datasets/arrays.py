@@ -14,7 +14,7 @@ from discreet.errors import TableError
 from discreet_bench.datasets.catalogue import Entry
 from discreet_bench.datasets.sources import Found, open_found
 
-__all__ = ["ArrayPart", "gisette", "idx", "rcv1", "svmlight"]
+__all__ = ["ArrayPart", "gisette", "idx", "numbers", "rcv1", "svmlight"]
 
 ArrayPart = tuple[Any, NDArray[np.int8]]
 """Rows of one part as the publisher wrote them, and codes of their labels."""
@@ -56,6 +56,17 @@ def gisette(known: Entry, files: Sequence[Found]) -> ArrayPart:
             "label for each line."
         )
     return rows, _codes(known, labels, files[1])
+
+
+def numbers(known: Entry, files: Sequence[Found]) -> ArrayPart:
+    """Read lines of numbers, the label last, scaled to [0, 1] by the public bounds of columns."""
+    lines = _numbers(files[0], np.int64)
+    if lines.shape[1] != len(known.highs) + 1:
+        raise TableError(
+            f"{files[0].path} must have {len(known.highs) + 1} numbers in a line, the label last."
+        )
+    rows = np.clip(lines[:, :-1] / np.array(known.highs), 0.0, 1.0)
+    return rows, _codes(known, lines[:, -1], files[0])
 
 
 def _numbers(found: Found, dtype: Any) -> NDArray[Any]:

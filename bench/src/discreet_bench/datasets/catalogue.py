@@ -68,7 +68,8 @@ class Entry:
     folder, schema_name
         Folder of its files below a data folder, and the file of its schema ("" if none).
     format
-        Format of its files: "text", "idx", "gisette", "svmlight", "rcv1" or "generated".
+        Format of its files: "text", "idx", "gisette", "numbers", "svmlight", "rcv1" or
+        "generated".
     derivation
         A name in `discreet_bench.datasets.text.DERIVATIONS`, "" if there is none.
     header, extra
@@ -79,6 +80,8 @@ class Entry:
         Rows of each part, and how often each label occurs in it.
     rows_in_paper
         Rows that a paper has, of a data set whose size is not fixed.
+    highs
+        Public upper bounds of columns without names, whose lower bounds are 0.
     """
 
     name: str
@@ -105,6 +108,7 @@ class Entry:
     rows: Mapping[str, int] = field(default_factory=dict)
     counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     rows_in_paper: int = 0
+    highs: tuple[float, ...] = ()
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -151,7 +155,7 @@ def _entry(name: str) -> Entry:
         facts = {**_catalogue()[base], **facts, "folder": base}
     files = tuple(SourceFile(**file) for file in facts.pop("files", ()))
     schema_name, features = facts.pop("schema"), facts.pop("features", None)
-    for key in ("papers", "labels"):
+    for key in ("papers", "labels", "highs"):
         facts[key] = tuple(facts.get(key, ()))
     return Entry(
         **{key: _one_line(value) for key, value in facts.items()},

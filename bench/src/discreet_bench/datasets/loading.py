@@ -26,12 +26,14 @@ __all__ = ["DataSet", "Description", "describe", "load", "table"]
 _ARRAYS: dict[str, Callable[..., arrays.ArrayPart]] = {
     "idx": arrays.idx,
     "gisette": arrays.gisette,
+    "numbers": arrays.numbers,
     "svmlight": arrays.svmlight,
     "rcv1": arrays.rcv1,
 }
 _GENERATED: dict[str, Callable[..., Any]] = {
     "synthetic-l": synthetic.synthetic_low,
     "synthetic-h": synthetic.synthetic_high,
+    "plane": synthetic.plane,
     "sphere": synthetic.sphere,
 }
 

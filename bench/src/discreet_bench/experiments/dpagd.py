@@ -11,14 +11,15 @@ from collections.abc import Sequence
 
 from discreet_bench.experiment import (
     BOTH,
-    MEDIUM_REPEATS,
     SMALL_ADULT,
     SMALL_L,
+    Claim,
     Experiment,
     Grid,
+    Item,
     Panels,
+    Pick,
     Plan,
-    coarse,
     each,
     objective,
     sgd_family,
@@ -28,15 +29,17 @@ __all__ = ["DELTA", "EPSILONS", "EXPERIMENTS", "KDD_DELTA", "REPEATS", "SWEEPS"]
 
 PAPER = "Lee & Kifer 2018"
 EPSILONS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
-DELTA, KDD_DELTA = 1e-8, 1e-12
+DELTA = 1e-8
+KDD_DELTA = 1e-12
 REPEATS = 100
 """20 times 5-fold cross-validation."""
 
-SPLITS, CLIP = 60, 3.0
-"""What the paper fixes for all experiments: splits, and both C_grad and C_obj."""
+SPLITS = 60
+CLIP = 3.0
+"""C_grad and C_obj, which the paper fixes for all experiments, as `SPLITS`."""
 
-ROWS = {"adult": 48_842, "bank": 45_211, "ipums-br": 38_000, "ipums-us": 40_000}
-KDD = {"kddcup99-full": 4_898_431, "kddcup99": 494_021}
+ROWS = {"adult": 48_842, "bank": 45_211, "ipums-br-dat": 38_000, "ipums-us": 40_000}
+KDD = {"kddcup99-full-dos": 4_898_431, "kddcup99-dos": 494_021}
 MINIBATCH = 40_000
 TRAINING = 0.8
 """Share of the rows that four of five folds are."""
@@ -74,13 +77,6 @@ _AGD_DEFAULTS = {
 }
 _UNSCALED: Grid = {"norm": [None]}
 
-MEDIUM_EPSILONS = (0.1, 0.2, 0.4, 1.6)
-"""Of the paper's six; two steps of 0.1 to 0.4, where it has its points, and the largest."""
-
-MEDIUM_KDD = 20_000
-BATCH_ROWS = 4000
-"""Rows of KDD Cup 99, and of PrivGene's one mini-batch, in the medium form."""
-
 QUICK_EPSILONS = (0.1, 0.8)
 _QUICK_METHODS: dict[str, Grid] = {
     "privgene": _UNSCALED,
@@ -88,22 +84,44 @@ _QUICK_METHODS: dict[str, Grid] = {
     **each(("nonprivate", "majority"), **_UNSCALED),
 }
 
-NOTES = (
-    "Adult and Bank are encoded by public lists and have other numbers of columns (105 and 42) "
-    "than in the paper (124 and 33); the IPUMS extracts cannot be passed on, and are skipped where "
-    "they are missing.",
-    "The ε at which the paper's points lie are read off its axes: 0.05 to 1.6, doubling.",
-    "DP-AGD, SGD and the baselines see rows as encoded; ObjPert and OutPert rows of norm at most "
-    "1, which their proofs need. The paper's clip for SGD is not stated: it is that of DP-AGD.",
-    "α is 1e-4 for all; the paper tunes it with the data and does not print it.",
-    "The paper's tuning of OutPert and of the iterations of SGD is not printed: a grid is "
-    "used instead, and its best setting is marked as tuned with hindsight.",
-    "ObjPert and OutPert have no proof for the hinge: in SVM experiments they minimise the Huber "
-    "hinge (h = 0.1).",
-    "The medium form has ε = 0.1, 0.2, 0.4 and 1.6 and five folds of one order. Released code and "
-    "private tuning run on Adult in figure 2; PrivGene sees one mini-batch of about 4,000 rows; "
-    "grids have the ends and the middle of the iterations and the method's own number, and are on "
-    "Adult (OutPert: figure 2) and KDD Cup 99.",
+PROTOCOL = (
+    Item("intercept", "a column of ones"),
+    Item(
+        "row scaling",
+        "columns to [0, 1] by their extremes; rows of norm 1 for ObjPert and OutPert",
+        "columns to [0, 1] by public bounds; rows of norm at most 1 for ObjPert and OutPert",
+        "extremes of the data are not public",
+    ),
+    Item("δ", "1e-8"),
+    Item("relation", "add or remove a row"),
+    Item("ε", "0.05, 0.1, 0.2, 0.4, 0.8, 1.6 (figure axes)"),
+    Item("folds", "5-fold cross-validation, 20 times"),
+    Item("repeats", "100", "100 or what 20 processor seconds allow, at least 3", "processor time"),
+    Item("splits, γ, C_grad, C_obj", "60, 0.1, 3, 3"),
+    Item("penalty", "chosen by the data, not printed", "1e-4 for all methods", "it is not private"),
+    Item(
+        "noise of the selection",
+        "exponential noise, subtracted in the authors' code",
+        "the same noise, added",
+        "subtracted noise is not private",
+    ),
+    Item("PrivGene", "all rows"),
+    Item("batches of SGD", "√n rows of a fixed number", "√n rows on average", "the accountant's"),
+    Item("clip of SGD", "not stated", "3, as for DP-AGD"),
+    Item(
+        "grid",
+        "iterations of OutPert and SGD chosen by the data, values not printed",
+        "each method's own rule; a grid in the full form",
+        "not private",
+    ),
+    Item("columns", "Adult 124, Bank 33", "105 and 42", "public lists of values"),
+    Item("IPUMS-US", "run", "run where a file is at hand", "may not be passed on"),
+)
+_HINGE = Item(
+    "loss of ObjPert and OutPert",
+    "a smoothed hinge",
+    "the Huber hinge, h = 0.1",
+    "they have no proof for the hinge",
 )
 
 
@@ -162,67 +180,41 @@ def _comparison(loss: str) -> tuple[Plan, ...]:
     return tuple(plans)
 
 
-def _medium_comparison(loss: str) -> tuple[Plan, ...]:
-    """Figures 2 and 3 in the medium form."""
+def _paper_comparison(loss: str) -> tuple[Plan, ...]:
+    """Figures 2 and 3 in the paper form: all methods and budgets, without grids."""
     data: dict[str, Grid] = {name: {} for name in ROWS}
-    adult: dict[str, Grid] = {"adult": {}}
     smooth = "huber-hinge" if loss == "hinge" else loss
-    general, smoothed = (_objective(kind, MEDIUM_EPSILONS) for kind in (loss, smooth))
+    general = _objective(loss, EPSILONS)
     methods = {
         "auto": {},
         "agd": _AGD,
-        "privgene": {"calibration": BOTH, "batch_rows": [BATCH_ROWS], **_UNSCALED},
+        "privgene": {"calibration": BOTH, **_UNSCALED},
         **each(("nonprivate", "majority"), **_UNSCALED),
+        **each(RELEASED),
     }
-    perturbing = each(("objpert", "outpert"), calibration=BOTH, norm=[1.0])
-    steps = list(OUTPERT_STEPS[smooth])
-    outpert = coarse({
-        "outpert": {"iterations": list(ITERATIONS[:-1]), "step_size": steps, "norm": [1.0]}
-    }, 1)  # fmt: skip
-    outpert.append(each(("outpert",), calibration=["tight"], norm=[1.0]))
+    perturbing = {
+        **each(("objpert", "outpert"), calibration=BOTH, norm=[1.0]),
+        **each(RELEASED_SMOOTH),
+    }
     plans = [
-        Plan(data, general, methods, MEDIUM_REPEATS),
-        Plan(data, smoothed, perturbing, MEDIUM_REPEATS),
+        Plan(data, general, methods, REPEATS),
+        Plan(data, _objective(smooth, EPSILONS), perturbing, REPEATS, open=False),
     ]
-    if loss == "logistic":
-        plans += [Plan(adult, smoothed, grid, MEDIUM_REPEATS, "grid") for grid in outpert]
-        more = {**each((*RELEASED, *RELEASED_SMOOTH)), "tuned": {"base": ["agd"]}}
-        plans.append(Plan(adult, general, more, MEDIUM_REPEATS))
-    for name, rows in ROWS.items():
-        plans += _medium_sgd({name: {}}, rows, general, tuned=name == "adult")
+    plans += [
+        Plan({name: {}}, general, sgd_family(SGD, **_sgd(rows)), REPEATS, open=False)
+        for name, rows in ROWS.items()
+    ]
     return tuple(plans)
 
 
-def _medium_sgd(data: dict[str, Grid], rows: int, asked: Grid, *, tuned: bool) -> list[Plan]:
-    """Return SGD with its own iterations and, if tuned, a grid: the same, ends and middle."""
-    found = [Plan(data, asked, sgd_family(SGD, **_sgd(rows)), MEDIUM_REPEATS)]
-    if not tuned:
-        return found
-    own = sgd_family(SGD, ("tight",), **_sgd(rows))
-    for grid in (*coarse({"sgd": {"iterations": list(ITERATIONS), **_sgd(rows)}}, 1), own):
-        found.append(Plan(data, asked, grid, MEDIUM_REPEATS, "grid"))
-    return found
-
-
-def _medium_large() -> tuple[Plan, ...]:
-    """Figure 4 in the medium form: part of the 10 percent file, and the full one if it is there."""
-    plans: list[Plan] = []
-    for name in KDD:
-        data: dict[str, Grid] = {name: {"rows": [MEDIUM_KDD]}}
-        for loss, smooth in (("logistic", "logistic"), ("hinge", "huber-hinge")):
-            general = _objective(loss, MEDIUM_EPSILONS, KDD_DELTA)
-            methods = {
-                "auto": {},
-                "agd": _AGD,
-                "privgene": {"calibration": BOTH, "batch_rows": [BATCH_ROWS], **_UNSCALED},
-                **each(("nonprivate", "majority"), **_UNSCALED),
-            }
-            perturbing = {"objpert": {"calibration": BOTH, "norm": [1.0]}}
-            smoothed = _objective(smooth, MEDIUM_EPSILONS, KDD_DELTA)
-            plans.append(Plan(data, general, methods, MEDIUM_REPEATS))
-            plans.append(Plan(data, smoothed, perturbing, MEDIUM_REPEATS))
-            plans += _medium_sgd(data, MEDIUM_KDD, general, tuned=loss == "logistic")
-    return tuple(plans)
+def _paper_large() -> tuple[Plan, ...]:
+    """Figure 4 in the paper form: mini-batches of 40,000 rows, without grids."""
+    return tuple(
+        plan
+        for name, rows in KDD.items()
+        for plan in _of_kdd(name, rows)
+        if plan.tuning == "default"
+    )
 
 
 def _quick_comparison(loss: str) -> tuple[Plan, ...]:
@@ -267,7 +259,7 @@ def _of_kdd(name: str, rows: int) -> list[Plan]:
         methods = {
             "auto": {},
             "agd": {**_AGD, "sampling_rate": [rate]},
-            "privgene": {"calibration": BOTH, **_UNSCALED},
+            "privgene": {"calibration": BOTH, "batch_rows": [MINIBATCH], **_UNSCALED},
             **sgd_family(SGD, **sgd),
             **each(("nonprivate", "majority"), **_UNSCALED),
         }
@@ -289,39 +281,26 @@ def _sweep(name: str) -> Experiment:
     full: dict[str, Grid] = {"agd": {**_AGD, parameter: list(values)}, **baseline}
     small: dict[str, Grid] = {"agd": {**_AGD, parameter: list(few)}, **baseline}
     epsilons = (0.1, 0.2, 0.4, 0.8, 1.6)
-    some = sorted({values[0], _AGD_DEFAULTS[parameter], values[-1]}) + (
-        [0.5] if parameter == "gamma" else []
-    )
-    middle: dict[str, Grid] = {"agd": {**_AGD, "calibration": ["tight"], parameter: some}}
+    plans = (Plan({"adult": {}}, _objective("logistic", epsilons), full, REPEATS, open=False),)
     return Experiment(
         name=name,
         title=f"DP-AGD on Adult: what {parameter} does",
         source=f"{PAPER}, figure {figure}",
         question=f"How much do accuracy and objective of DP-AGD depend on {parameter}?",
-        plans=(Plan({"adult": {}}, _objective("logistic", epsilons), full, REPEATS),),
-        quick=(Plan(SMALL_L, _objective("logistic", (0.1, 1.6)), small, 2),),
-        medium=(
-            Plan(
-                {"adult": {}},
-                _objective("logistic", MEDIUM_EPSILONS),
-                {**middle, **baseline},
-                MEDIUM_REPEATS,
-            ),
-        ),
+        plans=plans,
+        quick=(Plan(SMALL_L, _objective("logistic", (0.1, 1.6)), small, 2, open=False),),
+        paper=plans,
         panels=Panels(
             x=parameter,
             measures=("accuracy", "objective"),
             log_x=parameter != "gamma",
             lines=("epsilon",),
         ),
-        notes=(
-            "Which ε and which values the figure has is not in the paper's text beyond its ends: "
-            "ε = 0.1, γ = 0.1 and 0.2, C_grad from 1 to 16. All else is at its default: splits 60, "
-            "γ 0.1, C_grad and C_obj 3.",
-            "The medium form has three values (the ends and the default, for γ the middle) and the "
-            "tight calibration; published constants at the default are in dpagd-fig2.",
-            *NOTES[:1],
+        protocol=(
+            *PROTOCOL,
+            Item("values", "the ends are in the text, the points are not", "the ends and between"),
         ),
+        notes=("All else is at its default: splits 60, γ 0.1, C_grad and C_obj 3.",),
     )
 
 
@@ -349,12 +328,13 @@ TABLE_1 = Experiment(
             3,
         ),
     ),
-    medium=(
+    paper=(
         Plan(
             {"adult": {}},
-            objective((0.0225, 0.045, 0.09, 0.18), DELTA, relation=RELATION),
+            objective((0.0225,), DELTA, relation=RELATION),
             {"noisy-gd": {"iterations": [11], "step_size": [1.0], "gradient_clip": [CLIP]}},
-            MEDIUM_REPEATS,
+            REPEATS,
+            open=False,
         ),
     ),
     panels=Panels(
@@ -362,11 +342,15 @@ TABLE_1 = Experiment(
         measures=("objective", "gradient_norm", "noisy_gradient_norm"),
         log_x=False,
     ),
-    notes=(
-        "ε = 0.0225 for all eleven gradients together gives noise of the length that the table "
-        "has, 0.50 (root mean square) on a mean gradient with C = 3 and 105 columns and an "
-        "intercept. The paper states neither ε nor its steps; here they are 1.",
-        "The table has one run; here are 20 splits, so that the spread can be seen.",
+    protocol=(
+        Item(
+            "ε",
+            "not stated; noise of root mean square norm 0.501",
+            "0.0225 for all eleven gradients, which gives that norm",
+        ),
+        Item("steps", "not stated", "1"),
+        Item("repeats", "one run", "splits that 20 processor seconds allow", "to see the spread"),
+        Item("columns", "124", "105", "public lists of values"),
     ),
 )
 
@@ -382,9 +366,39 @@ def _shown(name: str, loss: str, title: str, source: str) -> Experiment:
         ),
         plans=_comparison(loss),
         quick=_quick_comparison(loss),
-        medium=_medium_comparison(loss),
+        paper=_paper_comparison(loss),
         panels=Panels(measures=("accuracy", "objective")),
-        notes=NOTES,
+        protocol=PROTOCOL if loss == "logistic" else (*PROTOCOL, _HINGE),
+        claims=_claims(),
+    )
+
+
+def _claims() -> tuple[Claim, ...]:
+    """Return the paper's statements about leaders, with published constants."""
+    agd = Pick("agd", "published")
+    others = tuple(
+        Pick(name, "published") for name in ("objpert", "outpert", "privgene", "sgd-adv")
+    )
+    return (
+        Claim(
+            "At ε = 0.05, DP-AGD is more accurate than all other methods, except on Bank.",
+            agd,
+            others,
+            data=("adult", "ipums-br-dat", "ipums-us"),
+            epsilons=(0.05,),
+        ),
+        Claim(
+            "DP-AGD is more accurate than ObjPert, OutPert, PrivGene and SGD-Adv at larger ε.",
+            agd,
+            others,
+            epsilons=EPSILONS[1:],
+        ),
+        Claim(
+            "SGD-MA is more accurate than DP-AGD above ε = 0.8.",
+            Pick("sgd-ma", "published"),
+            (agd,),
+            epsilons=(1.6,),
+        ),
     )
 
 
@@ -400,19 +414,35 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         question="Does the order of the methods hold on a large table, with mini-batches?",
         plans=_large(),
         quick=_quick_large(),
-        medium=_medium_large(),
+        paper=_paper_large(),
         panels=Panels(measures=("accuracy", "objective")),
-        notes=(
-            "DP-AGD samples each row with the probability that makes 40,000 rows a batch on "
-            "average. PrivGene here has no mini-batches and takes all rows.",
-            "OutPert is left out, as in the paper: its proof needs all rows in each step.",
-            "The publisher's 10 percent file runs beside the full one, which is hard to come by.",
-            "The paper asks for denial-of-service attacks only and has 120 columns; here it is "
-            "normal against any attack, and 122.",
-            "The medium form has 20,000 rows of the file; DP-AGD takes all of them in each step.",
-            *NOTES[1:5],
-            *NOTES[6:],
+        protocol=(
+            *(
+                item
+                for item in PROTOCOL
+                if item.name not in ("δ", "columns", "IPUMS-US", "PrivGene")
+            ),
+            Item("δ", "1e-12"),
+            Item("label", "denial of service against the rest"),
+            Item(
+                "rows",
+                "4,898,431",
+                "494,021, the publisher's 10 percent file; all where the full file is at hand",
+                "the full file is not at hand",
+            ),
+            Item("mini-batches", "40,000 rows", "40,000 rows on average (`sampling_rate`)"),
+            Item("PrivGene", "mini-batches of 40,000 rows", "one batch of 40,000 rows on average"),
+            Item("columns", "120", "122", "public lists of symbols"),
+            _HINGE,
         ),
+        claims=(
+            Claim(
+                "DP-AGD is more accurate than ObjPert, PrivGene and SGD-Adv on a large table.",
+                Pick("agd", "published"),
+                tuple(Pick(name, "published") for name in ("objpert", "privgene", "sgd-adv")),
+            ),
+        ),
+        notes=("OutPert is left out, as in the paper: its proof needs all rows in each step.",),
     ),
 )
 """In the order of the paper."""

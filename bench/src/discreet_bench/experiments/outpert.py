@@ -1,18 +1,24 @@
-"""The experiment of Zhang et al. 2017: output perturbation against private SGD.
+"""The experiments of Zhang et al. 2017: output perturbation, private SGD, and RRPSGD.
 
-Zhang, Zheng, Mou & Wang, "Efficient Private ERM for Smooth Objectives", IJCAI 2017.
+Zhang, Zheng, Mou & Wang, "Efficient Private ERM for Smooth Objectives", IJCAI 2017. Table 3, the
+rates of table 1, and the stationarity of RRPSGD on a loss that is not convex (theorems 5 and 6).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from discreet_bench.experiment import (
     BOTH,
-    MEDIUM_REPEATS,
     SMALL_L,
+    Claim,
     Experiment,
     Grid,
+    Item,
     Panels,
+    Pick,
     Plan,
+    Rate,
     each,
     objective,
     sgd_family,
@@ -20,7 +26,11 @@ from discreet_bench.experiment import (
 
 __all__ = ["BATCH", "DELTA", "EPSILONS", "EXPERIMENTS", "REPEATS", "TABLES"]
 
-DELTA, EPSILONS, REPEATS, BATCH = 0.001, (0.1, 0.5, 1.0, 2.0), 100, 50
+PAPER = "Zhang et al. 2017"
+DELTA = 0.001
+EPSILONS = (0.1, 0.5, 1.0, 2.0)
+REPEATS = 100
+BATCH = 50
 
 TABLES: dict[str, tuple[str, tuple[float, float], int]] = {
     "bank": ("logistic", (0.0, 0.1), 45_211),
@@ -31,14 +41,30 @@ TABLES: dict[str, tuple[str, tuple[float, float], int]] = {
 }
 """For each data set of the paper its loss, the values of μ, and the number of rows."""
 
-SHORTER = 20
-"""Divisor of the updates of SGD in the medium form."""
+PASSES = 2.5
+"""Passes of SGD in the paper form: n/20 updates of 50 rows."""
+
+RATE_ROWS = (1000, 3000, 10_000, 30_000, 100_000)
+"""Numbers of rows over which the rate in n is measured, at `RATE_COLUMNS`[0] columns."""
+
+RATE_COLUMNS = (10, 30, 100)
+"""Numbers of columns over which the rate in d is measured, at `RATE_ROW` rows."""
+
+RATE_ROW = 10_000
+ROUNDS = (100, 1000, 10_000, 100_000)
+"""Largest numbers of rounds of RRPSGD."""
+
+_SCALING = Item(
+    "row scaling", "not stated", "rows of norm at most 1", "the proof needs a bound on gradients"
+)
+_THRESHOLD = Item("Huber loss", "threshold not stated", "threshold 0.5, targets in [-1, 1]", "")
+_PENALTY = "At μ = 0 the error is measured against a minimum that may lie far out: one-hot columns "
 
 
 def _plan(
-    data: dict[str, Grid],
+    data: Mapping[str, Grid],
     loss: str,
-    penalties: tuple[float, float],
+    penalties: tuple[float, ...],
     iterations: int,
     epsilons: tuple[float, ...] = EPSILONS,
     repeats: int = REPEATS,
@@ -64,52 +90,189 @@ def _plan(
     return Plan(data, asked, solvers, repeats)
 
 
-EXPERIMENTS: tuple[Experiment, ...] = (
-    Experiment(
-        name="outpert-table3",
-        title="Output perturbation against private SGD: excess objective and time",
-        source="Zhang et al. 2017, table 3",
-        question=(
-            "Which comes closer to the least objective, and which is faster: noise on where "
-            "descent ends, or noise on every gradient?"
+def _table(divisor: int) -> tuple[Plan, ...]:
+    """Return table 3 with n/divisor updates of SGD, and pure output perturbation beside it."""
+    plans: list[Plan] = []
+    for name, (loss, penalties, rows) in TABLES.items():
+        data: Mapping[str, Grid] = {name: {"rows": [rows]}}
+        plans.append(_plan(data, loss, penalties, rows // divisor))
+        asked = objective(
+            EPSILONS,
+            0.0,
+            relation=("replace_one",),
+            loss=loss,
+            alpha=penalties,
+            test="train",
+            rows="unit",
+        )
+        pure: Mapping[str, Grid] = {"outpert": {"calibration": list(BOTH)}, "nonprivate": {}}
+        plans.append(Plan(data, asked, pure, REPEATS, difference="pure, δ = 0", open=False))
+    return tuple(plans)
+
+
+_PUBLISHED = Pick("outpert", "published")
+
+TABLE_3 = Experiment(
+    name="outpert-table3",
+    title="Output perturbation against private SGD: excess objective and time",
+    source=f"{PAPER}, table 3",
+    question=(
+        "Which comes closer to the least objective, and which is faster: noise on where "
+        "descent ends, or noise on every gradient?"
+    ),
+    plans=_table(1),
+    quick=(
+        _plan(dict(SMALL_L), "logistic", (0.0, 0.1), 200, (0.1, 1.0), 3),
+        _plan({"wine-quality": {"rows": [2000]}}, "huber", (0.0, 0.5), 200, (0.1, 1.0), 3),
+    ),
+    paper=_table(20),
+    panels=Panels(measures=("excess_objective", "seconds"), log_y=True, lines=("alpha",)),
+    protocol=(
+        Item("intercept", "not stated", "one weight more"),
+        _SCALING,
+        _THRESHOLD,
+        Item("ε", "0.1, 0.5, 1, 2"),
+        Item("δ", "0.001", also="pure output perturbation, δ = 0"),
+        Item("penalty", "0 and 0.1; 0 and 0.5 for regression"),
+        Item("repeats", "100", "100 or what 20 processor seconds allow", "processor time"),
+        Item(
+            "steps of SGD",
+            "n²/50 updates of 50 rows",
+            "n/20 updates of 50 rows (n in the full form)",
+            "41 million updates on Bank",
         ),
-        plans=tuple(
-            _plan({name: {"rows": [rows]}}, loss, penalties, iterations=rows)
-            for name, (loss, penalties, rows) in TABLES.items()
+        Item("rows of Adult", "the training file", "as many rows drawn from all"),
+    ),
+    claims=(
+        Claim(
+            "Output perturbation comes closer to the least objective than SGD-Adv.",
+            _PUBLISHED,
+            (Pick("sgd-adv", "published"),),
+            "excess_objective",
         ),
-        quick=(
-            _plan(dict(SMALL_L), "logistic", (0.0, 0.1), 200, (0.1, 1.0), 3),
-            _plan({"wine-quality": {"rows": [2000]}}, "huber", (0.0, 0.5), 200, (0.1, 1.0), 3),
-        ),
-        medium=tuple(
-            _plan(
-                {name: {"rows": [rows]}},
-                loss,
-                penalties,
-                rows // SHORTER,
-                repeats=MEDIUM_REPEATS,
-                relation=relation,
-                calibrations=calibrations,
-            )
-            for name, (loss, penalties, rows) in TABLES.items()
-            for relation, calibrations in (("replace_one", BOTH), ("add_remove", BOTH[:1]))
-        ),
-        panels=Panels(
-            measures=("excess_objective", "seconds"),
-            log_y=True,
-            lines=("alpha",),
-        ),
-        notes=(
-            "Rows are scaled to norm at most 1, the Huber loss has the threshold 0.5 on a target "
-            "brought to [-1, 1] by public bounds: the paper states neither. Errors of regressions "
-            "are therefore comparable with each other only.",
-            "SGD makes n updates of 50 rows, 50 passes. The paper's own number, n²/50, would be 41 "
-            "million updates on Bank.",
-            "The medium form has n/20 updates, two and a half passes, and five repeats. The "
-            "paper's relation is replace-one; OutPert and the default run under add/remove, too.",
-            "Adult has as many rows as the training file that the paper takes, drawn from all.",
-            "At μ = 0 the error is measured against a minimum that may lie far out: one-hot "
-            "columns add up to one, and nothing keeps the weights short.",
+        Claim(
+            "Output perturbation is faster than SGD-Adv.",
+            _PUBLISHED,
+            (Pick("sgd-adv", "published"),),
+            "seconds",
         ),
     ),
+    notes=(
+        f"{_PENALTY}add up to one, and nothing keeps the weights short.",
+        "Errors of regressions are comparable with each other only.",
+    ),
 )
+
+
+def _rates(data: tuple[Mapping[str, Grid], ...], repeats: int) -> tuple[Plan, ...]:
+    """Return output perturbation on generated tables of several sizes."""
+    solvers: Mapping[str, Grid] = {"outpert": {"calibration": list(BOTH)}, "nonprivate": {}}
+    return tuple(
+        Plan(
+            one,
+            objective(
+                (1.0,),
+                DELTA,
+                relation=("replace_one",),
+                alpha=(0.0, 0.1),
+                test="train",
+                rows="unit",
+                intercept=False,
+            ),
+            solvers,
+            repeats,
+            open=False,
+        )
+        for one in data
+    )
+
+
+def _planes(rows: tuple[int, ...], columns: tuple[int, ...]) -> tuple[Mapping[str, Grid], ...]:
+    return (
+        *({"plane": {"rows": [n], "features": [columns[0]]}} for n in rows),
+        *({"plane": {"rows": [RATE_ROW], "features": [d]}} for d in columns[1:]),
+    )
+
+
+RATES = Experiment(
+    name="outpert-table1",
+    title="Output perturbation: error against the number of rows and of columns",
+    source=f"{PAPER}, table 1",
+    question="Does the error fall with n and grow with d as fast as the theorems say?",
+    plans=_rates(_planes(RATE_ROWS, RATE_COLUMNS), REPEATS),
+    quick=_rates(_planes((1000, 3000), (10, 30)), 3)[:2],
+    paper=_rates(_planes(RATE_ROWS, RATE_COLUMNS), REPEATS),
+    panels=Panels(x="n", measures=("excess_objective",), log_y=True, lines=("alpha", "d")),
+    protocol=(
+        Item("data", "none: the table has rates", "points on two sides of a plane"),
+        Item("ε, δ", "any", "1 and 0.001"),
+        Item("repeats", "none", "100 or what 20 processor seconds allow"),
+    ),
+    rates=tuple(
+        Rate(
+            f"The error goes with {x}^{power:.3g} {'with' if alpha else 'without'} a penalty.",
+            _PUBLISHED,
+            x,
+            power,
+            alpha,
+        )
+        for alpha, powers in ((0.1, (-2.0, 1.0)), (0.0, (-2 / 3, 1 / 3)))
+        for x, power in zip(("n", "d"), powers, strict=True)
+    ),
+    notes=(
+        "The rates: with a penalty the error falls like d·ln(1/δ)/(nε)², up to logarithms; without "
+        "one like (√(d·ln(1/δ))/(nε))^(2/3). They are upper bounds for the worst data: a steeper "
+        "fall with n does not contradict them.",
+    ),
+)
+
+
+def _rounds(data: Mapping[str, Grid], rounds: tuple[int, ...], repeats: int) -> tuple[Plan, ...]:
+    """Return RRPSGD on the sigmoid loss, for several largest numbers of rounds."""
+    asked = objective(
+        (0.5, 1.0, 4.0),
+        DELTA,
+        relation=("replace_one",),
+        loss="sigmoid",
+        alpha=(0.0,),
+        test="train",
+        rows="unit",
+        intercept=False,
+    )
+    solvers: Mapping[str, Grid] = {
+        "rrpsgd": {"calibration": ["tight"], "max_rounds": list(rounds)},
+    }
+    return (Plan(data, asked, solvers, repeats, open=False),)
+
+
+STATIONARITY = Experiment(
+    name="rrpsgd-rounds",
+    title="RRPSGD on a loss that is not convex: squared gradient over rounds",
+    source=f"{PAPER}, theorems 5 and 6",
+    question="Does the expected squared gradient of a random round fall as rounds are added?",
+    plans=_rounds({"adult": {"rows": [32_561]}, "plane": {}}, ROUNDS, REPEATS),
+    quick=_rounds({"plane": {"rows": [2000]}}, ROUNDS[:2], 3),
+    paper=_rounds({"adult": {"rows": [32_561]}, "plane": {}}, ROUNDS, REPEATS),
+    panels=Panels(
+        x="max_rounds", measures=("squared_gradient", "accuracy"), log_y=False, lines=("epsilon",)
+    ),
+    protocol=(
+        Item("data", "none: the theorems are bounds", "Adult and points on two sides of a plane"),
+        Item("loss", "any smooth loss", "the sigmoid loss 1/(1 + e^(y·margin))"),
+        Item("noise", "the published variance, for ε ≤ 1", "the least that the rounds need"),
+        _SCALING,
+    ),
+    claims=(
+        Claim(
+            "At ε = 4, more rounds end at a smaller squared gradient.",
+            Pick("rrpsgd", "tight", {"max_rounds": ROUNDS[2]}),
+            (Pick("rrpsgd", "tight", {"max_rounds": ROUNDS[0]}),),
+            "squared_gradient",
+            epsilons=(4.0,),
+        ),
+    ),
+    notes=("The squared gradient is that of the mean loss at the weights that are released.",),
+)
+
+EXPERIMENTS: tuple[Experiment, ...] = (TABLE_3, RATES, STATIONARITY)
+"""In the order of the paper, its table first."""

@@ -1,19 +1,20 @@
-"""The papers' public code, reconstructed with its errors, to redraw their figures. NOT PRIVATE.
+"""The papers' methods as their authors released them, with their mistakes. NOT PRIVATE.
 
-The figures of the papers were made with code that does not keep its guarantee. These modules
-repeat the known errors of that code in NumPy, with ordinary random numbers and no accounting.
-Never use them to protect data: the solvers of `discreet.solvers` with the same names are the
-private versions.
+The figures of the papers were made with code that does not keep its guarantee. These modules do
+what that code does, written anew in NumPy from its description: the same settings, the same
+mistakes, ordinary random numbers and no accounting. Never use them to protect data: the solvers of
+`discreet.solvers` with the same names are the private versions.
 
-Each module has ``RELATION``, ``LOSSES`` and ``fit(X, y, *, epsilon, delta, loss, alpha, seed,
-**settings)``, which returns `Released`. Settings that neither paper nor errata give are our choice,
-as the docstring of ``fit`` says.
+Each module has ``SOURCE`` (the release that it follows), ``MISTAKES`` (each with its effect on ε),
+``LEFT_OUT`` (what is not followed, and why), ``RELATION``, ``LOSSES``, ``INTERCEPT`` (whether it
+always has one), ``prepared(X, intercept)``, which scales rows as the release does, and ``fit(X, y,
+*, epsilon, delta, loss, intercept, seed, **settings)``, which returns `Released`.
 """
 
 from discreet_bench.released import agd, amp, frank_wolfe, objpert, outpert, sgd
-from discreet_bench.released.common import Released, ReleasedSolver
+from discreet_bench.released.common import Mistake, Released, ReleasedSolver
 
-__all__ = ["RELEASED", "SETTINGS", "Released", "ReleasedSolver"]
+__all__ = ["RELEASED", "SETTINGS", "Mistake", "Released", "ReleasedSolver"]
 
 RELEASED = {
     "agd": agd,
@@ -27,10 +28,10 @@ RELEASED = {
 
 SETTINGS: dict[str, dict[str, list[float]]] = {
     "agd": {"splits": [60]},
-    "amp": {"clip": [1.0], "output_fraction": [0.01], "objective_fraction": [0.9]},
+    "amp": {"output_fraction": [0.01], "objective_fraction": [0.9]},
     "frank-wolfe": {"radius": [10.0], "iterations": [100]},
     "objpert": {},
-    "outpert": {"iterations": [20], "step_factor": [2.0]},
-    "sgd-ma": {"epochs": [20], "step_size": [0.5]},
+    "outpert": {"iterations": [50], "step_size": [1.0]},
+    "sgd-ma": {"step_size": [0.05]},
 }
-"""Their parameters in the benchmark, each with its default."""
+"""Their parameters in the benchmark, each with the value of the release."""

@@ -1,12 +1,7 @@
-"""DP-AGD as its authors' code runs it. NOT PRIVATE: the noise of its selections has a wrong sign.
+"""DP-AGD as its authors released it. NOT PRIVATE: the noise of its selections has a wrong sign.
 
-Lee & Kifer, KDD 2018, Algorithm 2, with what their code does otherwise:
-
-- NoisyMax takes the candidate whose clipped loss *plus* exponential noise is the lowest. Private
-  would be minus: the exponential noise must lift scores that are to be large;
-- the step that is taken is the one before the one that was chosen;
-- a refined gradient is averaged with the first measurement each time, although more are there;
-- budget is spent first and checked afterwards.
+Lee & Kifer, KDD 2018, Algorithm 2, after the code that slides on the paper print line by line and
+that the authors published. `MISTAKES` lists what that code does otherwise than the paper.
 """
 
 from __future__ import annotations
@@ -22,15 +17,46 @@ from scipy.stats import binom
 from discreet.accounting import conversions
 from discreet.objectives import Logistic, Loss
 from discreet.validate import FloatArray
-from discreet_bench.released.common import Released, loss_named, rows_of
+from discreet_bench.released.common import Mistake, Released, Rows, loss_named, rows_of
 
 __all__ = ["LOSSES", "RELATION", "choose", "fit", "least_epsilon", "selection_epsilon"]
 
 RELATION = "add_remove"
 LOSSES = ("logistic", "huber-hinge", "hinge")
+INTERCEPT = True
+SOURCE = "github.com/ppmlguy/DP-AGD, algo/agd_rho.py; printed in slides on the paper"
+MISTAKES = (
+    Mistake(
+        "NoisyMax subtracts exponential noise where it must add it",
+        "each selection is m·ε-DP instead of ε-DP: the ε of a run is about eight times the claim",
+    ),
+    Mistake("the step before the chosen one is taken", "none"),
+    Mistake(
+        "a refined gradient is averaged with the first measurement only", "none: less accurate"
+    ),
+    Mistake(
+        "an accepted step charges the gradient's ρ a second time",
+        "none: the budget ends earlier than it must",
+    ),
+    Mistake(
+        "the penalty's gradient is added after the noisy gradient was normalised, and is not in "
+        "the scores of the steps",
+        "none",
+    ),
+    Mistake("budget is spent first and checked afterwards", "one selection more than accounted"),
+)
+LEFT_OUT = ("columns are scaled by public bounds, not by the extremes of the data",)
 
 BLOCK = 4096
 """Rows whose losses at all candidates are computed at once: they stay in the cache."""
+
+PENALTY = 1e-3
+"""λ of the released experiments."""
+
+
+def prepared(X: Any, *, intercept: bool = True) -> Rows:
+    """Return rows as they are, with a column of ones."""
+    return rows_of(X, intercept=intercept)
 
 
 def fit(
@@ -40,13 +66,13 @@ def fit(
     epsilon: float,
     delta: float,
     loss: str,
-    alpha: float,
+    intercept: bool = True,
     seed: int,
     splits: int = 60,
     gamma: float = 0.1,
     clip: float = 3.0,
     n_steps: int = 20,
-    max_step: float = 2.0,
+    most_step: float = 2.0,
     adjust_every: int = 10,
 ) -> Released:
     """Run DP-AGD until the budget is gone by its own count.
@@ -57,12 +83,13 @@ def fit(
         Rows, dense or CSR, and targets ±1. Rows are used as they are.
     epsilon, delta
         What is claimed.
-    loss, alpha
-        Objective: mean loss + alpha/2·‖w‖².
+    loss, intercept
+        Objective: mean loss + λ/2·‖w‖² with λ = `PENALTY`, with a column of ones or without.
     seed
         Of all noise.
-    splits, gamma, clip, n_steps, max_step, adjust_every
-        As in the paper; clip is both C_grad and C_obj.
+    splits, gamma, clip, n_steps, most_step, adjust_every
+        As in the paper; clip is both C_grad and C_obj. The largest candidate step is ``most_step``
+        at first and ever.
 
     Returns
     -------
@@ -71,52 +98,59 @@ def fit(
         worst pair of scores, composed exactly (`least_epsilon`).
     """
     rng = np.random.default_rng(seed)
-    rows, chosen_loss = rows_of(X), loss_named(loss, LOSSES)
+    rows = prepared(X, intercept=intercept)
+    chosen_loss = loss_named(loss, LOSSES)
     targets = np.asarray(y, dtype=np.float64)
     norms = rows.norms()
-    n = rows.count
 
     left = (math.sqrt(math.log(1 / delta) + epsilon) - math.sqrt(math.log(1 / delta))) ** 2
-    selection = gradient = epsilon / (2 * splits)
+    selection = epsilon / (2 * splits)
     rho_selection = selection**2 / 2
-    rho_gradient = gradient**2 / (4 * math.log(1.25 / delta))
+    rho_gradient = selection**2 / (4 * math.log(1.25 / delta))
 
     weights = np.zeros(rows.size)
-    margins = np.zeros(n)
-    taken: list[float] = []
-    selections, spent_on_gradients = 0, 0.0
+    margins = np.zeros(rows.count)
+    max_step = most_step
+    chosen: list[float] = []
+    iterations = 0
+    selections = 0
+    spent_on_gradients = 0.0
     while left > 0:
         slopes = chosen_loss.derivative(margins, targets)
         slopes *= np.minimum(1.0, clip / np.maximum(np.abs(slopes) * norms, 1e-300))
         exact = rows.combine(slopes)
         first = exact + _noise(rng, clip, rho_gradient, rows.size)
+        measured = first
         left -= rho_gradient
         spent_on_gradients += rho_gradient
-        measured, index = first, 0
-        while index == 0 and left > 0:
-            direction = measured + n * alpha * weights
-            direction /= np.linalg.norm(direction)
+        index = 0
+        while index == 0:
+            direction = measured / np.linalg.norm(measured) + PENALTY * weights
             moves = rows.margins(direction)
             steps = np.linspace(0.0, max_step, n_steps + 1)
             losses = clipped_losses(chosen_loss, margins, moves, targets, steps, clip)
-            losses += n * alpha / 2 * _penalties(weights, direction, steps)
             index = choose(losses, clip / selection, rng)
             selections += 1
             left -= rho_selection
-            if index > 0 and left > 0:
+            if left < 0:
+                break
+            if index > 0:
                 step = float(steps[index - 1])
                 weights = weights - step * direction
                 margins = margins - step * moves
-                taken.append(step)
-            elif index == 0:
+                left -= rho_gradient
+            else:
                 more = gamma * rho_gradient
                 again = exact + _noise(rng, clip, more, rows.size)
-                measured = (rho_gradient * first + more * again) / (rho_gradient + more)
+                measured = (first + gamma * again) / (1 + gamma)
                 rho_gradient += more
                 left -= more
                 spent_on_gradients += more
-        if taken and len(taken) % adjust_every == 0 and max(taken[-adjust_every:]) > 0:
-            max_step = 1.1 * max(taken[-adjust_every:])
+        chosen.append(float(steps[index]))
+        iterations += 1
+        if iterations % adjust_every == 0:
+            max_step = min(1.1 * max(chosen), most_step)
+            chosen = []
 
     rho = selections * selection_epsilon(selection, n_steps) ** 2 / 2 + spent_on_gradients
     why = (
@@ -207,11 +241,6 @@ def _values(loss: Loss, margins: NDArray[Any], targets: NDArray[Any]) -> NDArray
     np.exp(values, out=values)
     values += np.float32(1)
     return np.log(values, out=values)
-
-
-def _penalties(weights: FloatArray, direction: FloatArray, steps: FloatArray) -> FloatArray:
-    """Return ‖w − step·direction‖² for each step."""
-    return weights @ weights - 2 * steps * (weights @ direction) + steps**2
 
 
 def _noise(rng: np.random.Generator, clip: float, rho: float, size: int) -> FloatArray:

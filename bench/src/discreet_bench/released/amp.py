@@ -1,12 +1,7 @@
 """AMP as in the code of its benchmark. NOT PRIVATE: there are 256 noises, and more is wrong.
 
-Iyengar et al., IEEE S&P 2019, Algorithm 1, with what their code does otherwise:
-
-- the noise is seeded with one byte, so whoever tries all 256 seeds finds the one that was used;
-- β is L² for every loss: right as a bound for logistic loss (four times too large), five times too
-  small for the Huber SVM with h = 0.1;
-- the gradient bound γ, which the proof fixes in advance, doubles until the optimiser reaches it, so
-  it depends on the data.
+Iyengar et al., IEEE S&P 2019, Algorithm 1, after the code that the paper names. `MISTAKES` lists
+what that code does otherwise than the paper.
 """
 
 from __future__ import annotations
@@ -19,15 +14,50 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from discreet.validate import FloatArray
-from discreet_bench.released.common import Released, gaussian_factor, loss_named, rows_of
+from discreet_bench.released.common import (
+    SEEDS,
+    Mistake,
+    Released,
+    Rows,
+    gaussian_factor,
+    loss_named,
+    one_byte,
+    rows_of,
+)
 
-__all__ = ["LOSSES", "RELATION", "SEEDS", "fit"]
+__all__ = ["LOSSES", "RELATION", "SEEDS", "fit", "prepared"]
 
 RELATION = "replace_one"
 LOSSES = ("logistic", "huber-hinge")
+INTERCEPT = False
+SOURCE = "github.com/sunblaze-ucb/dpml-benchmark, algorithms/approximate_minima_perturbation.py"
+MISTAKES = (
+    Mistake(
+        "the noise is seeded with one byte",
+        "no finite ε is true: whoever tries all 256 seeds finds the one that was used",
+    ),
+    Mistake(
+        "β is L² for every loss",
+        "none for the logistic loss (four times too large); five times too small for the Huber SVM "
+        "with h = 0.1, whose penalty is then too weak for the claim",
+    ),
+    Mistake(
+        "the gradient bound γ doubles until the optimiser reaches it",
+        "γ depends on the data, which the proof does not cover",
+    ),
+)
+LEFT_OUT = (
+    "the optimiser is L-BFGS, not BFGS",
+    "where ε₁ − ε₃ would not be below 1 the release returns zeros; here f₁ is raised",
+)
 
-SEEDS = 256
-"""Number of different noise vectors."""
+CLIP = 1.0
+"""L: rows of larger norm are scaled down to it."""
+
+
+def prepared(X: Any, *, intercept: bool = False) -> Rows:
+    """Return rows of norm at most L."""
+    return rows_of(X, intercept=intercept, longest=CLIP)
 
 
 def fit(
@@ -37,9 +67,8 @@ def fit(
     epsilon: float,
     delta: float,
     loss: str,
-    alpha: float,
+    intercept: bool = False,
     seed: int,
-    clip: float = 1.0,
     output_fraction: float = 0.01,
     objective_fraction: float = 0.9,
 ) -> Released:
@@ -48,29 +77,29 @@ def fit(
     Parameters
     ----------
     X, y
-        Rows, dense or CSR, and targets ±1. Rows longer than ``clip``, the one for the intercept
-        included, are shortened.
+        Rows, dense or CSR, and targets ±1. Rows of norm above L are scaled down to it.
     epsilon, delta
         What is claimed.
-    loss, alpha
-        Objective: mean loss + alpha/2·‖w‖². Λ is n·alpha, and at least 2β/(ε₁ − ε₃).
+    loss, intercept
+        Objective: the mean loss + Λ/(2n)·‖w‖² with Λ = 2β/(ε₁ − ε₃); the release has no intercept.
     seed
         One of 256 noises is drawn with it.
-    clip, output_fraction, objective_fraction
-        L, f and f₁ of the paper, which tuned them on the data; f₁ is raised where ε₁ − ε₃ would
-        not be below 1.
+    output_fraction, objective_fraction
+        f and f₁ of the paper, which tunes them on the test rows.
     """
-    rows, chosen_loss = rows_of(X, longest=clip), loss_named(loss, LOSSES)
+    rows = prepared(X, intercept=intercept)
+    chosen_loss = loss_named(loss, LOSSES)
     targets = np.asarray(y, dtype=np.float64)
     n = rows.count
-    byte = int(np.random.default_rng(seed).integers(SEEDS))
-    rng = np.random.default_rng(byte)
+    rng = one_byte(seed)
 
-    epsilon1, epsilon2 = (1 - output_fraction) * epsilon, output_fraction * epsilon
-    delta1, delta2 = (1 - output_fraction) * delta, output_fraction * delta
+    epsilon1 = (1 - output_fraction) * epsilon
+    epsilon2 = output_fraction * epsilon
+    delta1 = (1 - output_fraction) * delta
+    delta2 = output_fraction * delta
     epsilon3 = max(objective_fraction, 1 - 0.99 / epsilon1) * epsilon1
-    ridge = max(2 * clip**2 / (epsilon1 - epsilon3), n * alpha)
-    perturbation = rng.normal(0.0, 2 * clip / n * gaussian_factor(delta1) / epsilon3, rows.size)
+    ridge = 2 * CLIP**2 / (epsilon1 - epsilon3)
+    perturbation = rng.normal(0.0, 2 * CLIP / n * gaussian_factor(delta1) / epsilon3, rows.size)
 
     def objective(weights: FloatArray) -> tuple[float, FloatArray]:
         margins = rows.margins(weights)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from benchopt import BaseSolver
@@ -18,7 +18,19 @@ from discreet_bench.estimator import in_a_cell
 from discreet_bench.measures import peak_memory
 from discreet_bench.problem import Problem, Result
 
-__all__ = ["Released", "ReleasedSolver", "Rows", "gaussian_factor", "loss_named", "rows_of"]
+__all__ = [
+    "Mistake",
+    "Released",
+    "ReleasedSolver",
+    "Rows",
+    "gaussian_factor",
+    "loss_named",
+    "one_byte",
+    "rows_of",
+]
+
+SEEDS = 256
+"""Number of different seeds of code that seeds its noise with one byte."""
 
 _LOSSES: dict[str, Loss] = {"logistic": Logistic(), "huber-hinge": HuberHinge(), "hinge": Hinge()}
 
@@ -34,14 +46,17 @@ def loss_named(name: str, allowed: tuple[str, ...]) -> Loss:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows with a last column of ones for the intercept, each scaled by a number of its own.
+    """Rows, each scaled by a number of its own, with a last column of ones for the intercept.
 
-    Scaling a row together with its one leaves the sign of its margin as it is, so weights learnt
-    from scaled rows classify rows as they came.
+    The ones are scaled with their rows unless ``plain_ones``. Scaling a row together with its one
+    leaves the sign of its margin as it is, so weights learnt from scaled rows classify rows as they
+    came.
     """
 
     X: Any
     scale: FloatArray
+    intercept: bool = True
+    plain_ones: bool = False
 
     @property
     def count(self) -> int:
@@ -51,35 +66,61 @@ class Rows:
     @property
     def size(self) -> int:
         """Number of weights."""
-        return int(self.X.shape[1]) + 1
+        return int(self.X.shape[1]) + int(self.intercept)
+
+    @property
+    def ones(self) -> FloatArray:
+        """The last column, where there is an intercept."""
+        return np.ones(self.count) if self.plain_ones else self.scale
 
     def norms(self) -> FloatArray:
         """Return the norm of each row, its one included."""
-        return self.scale * _lengths(self.X)
+        squares = (self.scale * _lengths(self.X)) ** 2
+        return np.sqrt(squares + self.ones**2) if self.intercept else np.sqrt(squares)
 
     def margins(self, weights: FloatArray) -> FloatArray:
         """Return the products of rows and weights."""
-        return self.scale * (self.X @ weights[:-1] + weights[-1])
+        if not self.intercept:
+            return self.scale * (self.X @ weights)
+        return self.scale * (self.X @ weights[:-1]) + self.ones * weights[-1]
 
     def combine(self, factors: FloatArray) -> FloatArray:
         """Return the sum of rows times factors."""
-        factors = self.scale * factors
-        return np.append(self.X.T @ factors, factors.sum())
+        total = self.X.T @ (self.scale * factors)
+        return np.append(total, self.ones @ factors) if self.intercept else np.asarray(total)
 
     def take(self, which: NDArray[np.intp]) -> Rows:
         """Return some of the rows."""
-        return Rows(self.X[which], self.scale[which])
+        return Rows(self.X[which], self.scale[which], self.intercept, self.plain_ones)
 
 
-def rows_of(X: Any, *, longest: float | None = None, length: float | None = None) -> Rows:
-    """Return rows as they are, scaled down to norm ``longest``, or all scaled to ``length``."""
+def rows_of(
+    X: Any,
+    *,
+    intercept: bool = True,
+    longest: float | None = None,
+    features: float | None = None,
+) -> Rows:
+    """Return rows as they are, scaled down to norm ``longest``, or with features of one norm.
+
+    ``longest`` bounds the norm of a row with its one. ``features`` is the norm that every row gets
+    before the one is added; rows of zeros stay as they are.
+    """
     X = X.tocsr() if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+    lengths = _lengths(X)
+    if features is not None:
+        scale = features / np.where(lengths > 0, lengths, features)
+        return Rows(X, scale, intercept, plain_ones=True)
     scale = np.ones(X.shape[0])
-    if length is not None:
-        scale = length / _lengths(X)
-    elif longest is not None:
-        scale = np.minimum(1.0, longest / _lengths(X))
-    return Rows(X, scale)
+    if longest is not None:
+        whole = np.sqrt(lengths**2 + 1.0) if intercept else lengths
+        scale = np.minimum(1.0, longest / np.maximum(whole, 1e-300))
+    return Rows(X, scale, intercept)
+
+
+def one_byte(seed: int) -> np.random.Generator:
+    """Return a generator of one of 256 streams, as code that seeds its noise with one byte."""
+    return np.random.default_rng(int(np.random.default_rng(seed).integers(SEEDS)))
 
 
 def gaussian_factor(delta: float) -> float:
@@ -92,7 +133,14 @@ def _lengths(X: Any) -> FloatArray:
         squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
     else:
         squares = np.einsum("ij,ij->i", X, X)
-    return np.sqrt(squares + 1.0)
+    return np.sqrt(squares)
+
+
+class Mistake(NamedTuple):
+    """A mistake of released code, and its effect on ε."""
+
+    what: str
+    effect: str
 
 
 @dataclass(frozen=True)
@@ -146,7 +194,7 @@ class ReleasedSolver(BaseSolver):
             return True, f"takes {', '.join(self.method.LOSSES)}, not {problem.loss}"
         if problem.relation != self.method.RELATION:
             return True, f"its claim is for {self.method.RELATION}, not {problem.relation}"
-        if not problem.intercept:
+        if not problem.intercept and self.method.INTERCEPT:
             return True, "always has an intercept"
         return False, None
 
@@ -171,9 +219,9 @@ class ReleasedSolver(BaseSolver):
             return Result(variant="as released", problem=self.error).as_dict()
         problem = self.problem
         weights = np.array([model.weights for model in self.models])
-        found: dict[str, Any] = {"scores": _scores(problem.X_test, weights)}
+        found: dict[str, Any] = {"scores": self._scores(problem.X_test, weights)}
         if problem.n_classes == 2:
-            found |= {"train_scores": _scores(problem.X, weights), "weights": weights[0]}
+            found |= {"train_scores": self._scores(problem.X, weights), "weights": weights[0]}
         return Result(
             **found,
             variant="as released",
@@ -193,7 +241,7 @@ class ReleasedSolver(BaseSolver):
                 epsilon=problem.epsilon / len(codes),
                 delta=problem.delta / len(codes),
                 loss=problem.loss,
-                alpha=problem.alpha,
+                intercept=problem.intercept,
                 seed=_seed_of(problem.repeat, code),
                 **settings,
             )
@@ -205,18 +253,18 @@ class ReleasedSolver(BaseSolver):
         spent = [model.true_epsilon for model in self.models]
         return math.nan if None in spent else float(sum(e for e in spent if e is not None))
 
+    def _scores(self, X: Any, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return margins of rows that are scaled as for the fit: (rows,), or (rows, models)."""
+        rows = self.method.prepared(X, intercept=self.problem.intercept)
+        scores = np.column_stack([rows.margins(one) for one in weights])
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
     def _claim(self) -> str:
         first, epsilon = self.models[0], self.problem.epsilon
         if len(self.models) == 1:
             return first.claim(epsilon)
         each = first.claim(epsilon / len(self.models))
         return f"{len(self.models)} models, one per class, of which the first: {each}"
-
-
-def _scores(X: Any, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return margins of the unscaled rows: (rows,), or (rows, models)."""
-    scores = np.asarray(X @ weights[:, :-1].T) + weights[:, -1]
-    return scores[:, 0] if scores.shape[1] == 1 else scores
 
 
 def _seed_of(repeat: int, code: int) -> int:

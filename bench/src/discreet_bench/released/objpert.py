@@ -1,8 +1,8 @@
-"""Objective perturbation as in the code of the DP-AGD study. NOT PRIVATE: a bias goes unpenalised.
+"""Objective perturbation as in the code of the DP-AGD study. NO PROOF OF PRIVACY.
 
-Kifer, Smith & Thakurta, COLT 2012, with rows brought to norm 1, and with the penalty on all
-weights but the intercept's. The proof bounds how densely minima lie by the penalty; along the
-intercept there is none.
+Kifer, Smith & Thakurta, COLT 2012, after the code that the authors of DP-AGD published: features
+are brought to norm 1 before a column of ones is added, and the penalty Δ of the proof is on all
+weights but the intercept's, which has the penalty of the objective alone.
 """
 
 from __future__ import annotations
@@ -13,21 +13,51 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import expit
-from scipy.stats import norm
 
 from discreet.validate import FloatArray
-from discreet_bench.released.common import Released, loss_named, rows_of
+from discreet_bench.released.common import Mistake, Released, Rows, loss_named, rows_of
 
-__all__ = ["LOSSES", "RELATION", "fit", "least_epsilon", "perturbation_of"]
+__all__ = ["LOSSES", "RELATION", "fit", "penalties", "perturbation_of", "prepared"]
 
 RELATION = "add_remove"
 LOSSES = ("logistic", "huber-hinge")
+INTERCEPT = True
+SOURCE = "github.com/ppmlguy/DP-AGD, algo/objperturb.py and run_objpert_logistic.py"
+MISTAKES = (
+    Mistake(
+        "the intercept is left out of Δ, on which the proof rests",
+        "no proof for its ε: the intercept has the objective's penalty λ alone",
+    ),
+    Mistake(
+        "rows have norm √2 with their one, and the noise is for norm 1",
+        "the noise is √2 times smaller than the published one for such rows",
+    ),
+    Mistake(
+        "β = 1 for every loss",
+        "none for the logistic loss; the Huber hinge with h = 0.1 needs 10 on such rows",
+    ),
+    Mistake("a further penalty of ‖w‖²/n", "none"),
+)
+LEFT_OUT = ("columns are scaled by public bounds, not by the extremes of the data",)
+
+PENALTY = 1e-3
+"""λ of the released experiments, on all weights."""
+
+SMOOTHNESS = 1.0
+"""β of the released experiments, whatever the loss."""
+
+FURTHER = 2.0
+"""Further penalty on the sum over rows, as for Δ."""
 
 WHY = (
-    "The intercept is left out of the penalty, on which the proof of objective perturbation rests: "
-    "a row more can put intercepts within reach that were out of reach without it."
+    "The penalty that the proof of objective perturbation rests on leaves out the intercept, and "
+    "the noise is for rows of norm 1 although rows have norm √2 with their column of ones."
 )
+
+
+def prepared(X: Any, *, intercept: bool = True) -> Rows:
+    """Return rows whose features have norm 1, with a column of ones."""
+    return rows_of(X, intercept=intercept, features=1.0)
 
 
 def fit(
@@ -37,35 +67,28 @@ def fit(
     epsilon: float,
     delta: float,
     loss: str,
-    alpha: float,
+    intercept: bool = True,
     seed: int,
 ) -> Released:
-    """Minimise the mean loss + Δ/(2n)·‖w‖² + b·w/n, where the norm leaves out the intercept.
+    """Minimise the mean loss + λ/2·‖w‖² + (Δ + 2)/(2n)·‖v‖² + b·w/n, v without the intercept.
 
     Parameters
     ----------
     X, y
-        Rows, dense or CSR, and targets ±1. Each row, its one for the intercept included, is
-        brought to norm 1.
+        Rows, dense or CSR, and targets ±1. The features of each row are brought to norm 1.
     epsilon, delta
         What is claimed; with delta = 0 the noise is that for pure privacy.
-    loss, alpha
-        Objective: mean loss + alpha/2·‖w‖². Δ is n·alpha, and at least 2β/ε.
+    loss, intercept
+        The loss, and a column of ones. λ is `PENALTY`, Δ = 2β/ε with β = `SMOOTHNESS`.
     seed
         Of the noise.
-
-    Returns
-    -------
-    Released
-        Its ``true_epsilon`` is a lower bound, by the pair of tables of `least_epsilon`.
     """
     rng = np.random.default_rng(seed)
-    rows, chosen_loss = rows_of(X, length=1.0), loss_named(loss, LOSSES)
+    rows = prepared(X, intercept=intercept)
+    chosen_loss = loss_named(loss, LOSSES)
     targets = np.asarray(y, dtype=np.float64)
     n = rows.count
-    smoothness = chosen_loss.curvature_bound or 0.0  # rows have norm 1
-    ridge = np.full(rows.size, max(2 * smoothness / epsilon, n * alpha))
-    ridge[-1] = 0.0
+    ridge = penalties(n, rows.size, epsilon)
     perturbation = perturbation_of(rng, epsilon, delta, rows.size)
 
     def objective(weights: FloatArray) -> tuple[float, FloatArray]:
@@ -82,36 +105,14 @@ def fit(
         method="L-BFGS-B",
         options={"maxiter": 2000, "maxfun": 4000, "gtol": 1e-9, "ftol": 1e-15},
     )
-    return Released(found.x, least_epsilon(loss, n, epsilon, delta), WHY)
+    return Released(found.x, None, WHY, "NO PROOF OF PRIVACY")
 
 
-def least_epsilon(loss: str, n: int, epsilon: float, delta: float) -> float | None:
-    """Bound from below the ε of exact minima; None if this pair of tables shows nothing.
-
-    One table has n rows without features, all with the target +1; the other has a row (x, 1) more,
-    whose one is c after it was brought to norm 1. With t the noise on the intercept, a minimum
-    exists for t > 0. In the first table the intercept b solves n·|φ'(b)| = t:
-
-    - Huber hinge: b ≤ 1 + h. In the second, with c = 1/2, t < 1/4 and noise along x of at least 1
-      put it at b ≥ 1/c > 1 + h, which cannot happen in the first: no ε is true if that is likelier
-      than δ.
-    - Logistic: b > B only if t < n·e^(−B). In the second, t between c·φ'(6) and c·φ'(2) and noise
-      along x of at least 1 give b > B = 2/c; c is as small as keeps that likelier than δ.
-    """
-    if delta == 0:
-        return math.inf  # as c goes to 0
-    scale = _scale(epsilon, delta)
-    sideways = norm.cdf(-1 / scale)
-    if loss == "huber-hinge":
-        seen = (norm.cdf(0.25 / scale) - 0.5) * sideways
-        return math.inf if seen > delta else None
-    density = 1 / (scale * math.sqrt(2 * math.pi))
-    c = min(0.01, 100 * delta / density)
-    low, high = (c * float(expit(-margin)) / scale for margin in (6.0, 2.0))
-    seen = (norm.cdf(high) - norm.cdf(low)) * sideways
-    if seen <= delta:
-        return None
-    return max(0.0, math.log((seen - delta) / (n * density)) + 2 / c)
+def penalties(n: int, size: int, epsilon: float) -> FloatArray:
+    """Return the penalty of each weight on the sum over rows; the intercept, last, has λ alone."""
+    found: FloatArray = np.full(size, n * PENALTY + 2 * SMOOTHNESS / epsilon + FURTHER)
+    found[-1] = n * PENALTY
+    return found
 
 
 def perturbation_of(

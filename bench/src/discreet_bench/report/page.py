@@ -13,6 +13,7 @@ import pandas as pd
 from jinja2 import Environment, StrictUndefined
 from plotly.offline import get_plotlyjs
 
+from discreet_bench import verdicts
 from discreet_bench.experiment import Experiment
 from discreet_bench.lines import honest, kind_of, named, order_of, title_of
 from discreet_bench.promise import TOLERANCE
@@ -79,6 +80,7 @@ def report(runs: pd.DataFrame, *, title: str, commands: Mapping[str, str]) -> st
             },
         }),
         answers=answers,
+        claims=_claims(runs, experiments.values()),
         hindsight=bool(len(board)) and bool(board["hindsight"].notna().any()),
         nothing=_nothing(runs),
         counts={
@@ -108,7 +110,23 @@ def _known(name: str) -> Experiment:
     return EXPERIMENTS.get(name) or Experiment(name, name, "", "", (), ())
 
 
-# -- the answer and the comparisons
+# -- the claims, the answer and the comparisons
+
+
+def _claims(runs: pd.DataFrame, experiments: Iterable[Experiment]) -> list[dict[str, str]]:
+    """Return the claims of the experiments, and whether the runs reproduce them.
+
+    Lines of an older form, which was smaller than the papers', decide nothing.
+    """
+    found = []
+    runs = runs[runs["form"] != ""]
+    for experiment in experiments:
+        decisions = verdicts.claims(runs, experiment)
+        for claim in experiment.claims:
+            verdict = verdicts.sentence([one for one in decisions if one.claim is claim])
+            if verdict != "not run":
+                found.append({"source": experiment.source, "text": claim.text, "verdict": verdict})
+    return found
 
 
 def _board(runs: pd.DataFrame) -> pd.DataFrame:
@@ -353,6 +371,8 @@ def _origin(name: str, runs: pd.DataFrame, commands: Mapping[str, str]) -> dict[
         "name": name,
         "title": experiment.title,
         "notes": experiment.notes,
+        "differences": [item for item in experiment.protocol if item.differs],
+        "same": ", ".join(item.name for item in experiment.protocol if not item.differs),
         "command": commands.get(name, ""),
         "facts": {
             "runs": f"{len(runs):,} in {runs['repeat'].nunique()} repeats",
