@@ -9,11 +9,13 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from discreet import LinearRegression, LogisticRegression, OrdinalClassifier, load, save
 from discreet.design import Design, check_columns
 from discreet.errors import AveragedCellsWarning, PrivacyLeakWarning, TableError
-from discreet.tables import Boolean, Categorical, Hashed, Ignored, Numeric
+from discreet.tables import Boolean, Categorical, Date, Hashed, Ignored, Numeric, Ordinal
 
 N = 4000
 WARDS = ["A", "B", "C", "D"]
@@ -54,10 +56,10 @@ def quiet(estimator, *data, **more):
 
 def test_kinds_follow_from_types_and_declarations(fitted):
     columns = fitted.design_.schema.columns
-    assert columns["age"] == Numeric(0, 110, shape="linear")
+    assert columns["age"] == Numeric(0, 110, shape="linear", gaps="average")
     assert columns["ward"] == Categorical(WARDS, unseen="average")
     assert columns["smoker"] == Boolean()
-    assert columns["bmi"] == Numeric(shape="linear")
+    assert columns["bmi"] == Numeric(shape="linear", gaps="average")
     assert columns["city"] == Categorical(["north", "south"], unseen="average")
     assert fitted.n_features_in_ == 5
     assert fitted.feature_names_in_.tolist() == list(columns)
@@ -172,7 +174,9 @@ def test_effects_have_one_panel_per_column_in_its_own_unit(fitted):
     figure = fitted.plot_effects()
     panels = {each.get_title(): each for each in figure.axes if each.get_title()}
     assert list(panels) == ["age", "ward", "smoker", "bmi", "city"]
-    assert panels["age"].get_xlim() == (0.0, 110.0)
+    low, high = panels["age"].get_xlim()
+    assert 0.0 <= low < 30.0
+    assert 70.0 < high <= 110.0
     shown = [label.get_text() for label in panels["ward"].get_xticklabels()]
     assert shown == WARDS
     assert "score of class True" in figure.get_suptitle()
@@ -199,18 +203,127 @@ def test_a_table_of_other_columns_is_refused(fitted, table):
 
 def test_a_missing_cell_is_refused_without_showing_one(fitted, table):
     frame, _ = table
-    gaps = frame.assign(bmi=frame.bmi.where(frame.index != 3))
-    with pytest.raises(TableError, match="'bmi'") as caught:
+    gaps = frame.assign(smoker=frame.smoker.astype("boolean").where(frame.index != 3))
+    with pytest.raises(TableError, match="'smoker'") as caught:
         fitted.predict(gaps)
+    assert "True" not in str(caught.value)
+    strict = LogisticRegression(1.0, 1e-6, columns=DECLARED | {"bmi": Numeric(10, 60)})
+    with pytest.raises(TableError, match="'bmi'") as caught:
+        strict.fit(frame.assign(bmi=frame.bmi.where(frame.index != 3)), frame.smoker)
     assert str(frame.bmi[0]) not in str(caught.value)
 
 
-def test_dates_are_refused_with_what_to_do(table):
+def test_dates_are_a_trend_by_their_type(table):
     frame, y = table
-    dated = frame.assign(seen=pd.Timestamp("2020-01-01"))
-    with pytest.raises(ValueError, match="columns of dates or times: seen"):
-        model().fit(dated, y)
-    quiet(model(columns=DECLARED | {"seen": Ignored()}), dated, y)
+    days = pd.Series(np.arange(N) % 3000)
+    dated = frame.assign(seen=pd.Timestamp("2010-01-01") + pd.to_timedelta(days, "D"))
+    found = quiet(model(), dated, y)
+    assert found.design_.schema.columns["seen"] == Date()
+    assert found.design_.feature_names[-1] == "seen"
+    encoded = found.design_.encode(dated)
+    assert np.array_equal(encoded[:, -1], 3653 + days)
+    assert (found.decision_function(pl.from_pandas(dated)) == found.decision_function(dated)).all()
+
+
+def test_a_declared_date_is_the_number_that_it_stands_for(table):
+    frame, y = table
+    days = pd.Series(np.arange(N) % 1000)
+    dated = frame.assign(seen=pd.Timestamp("2000-01-01") + pd.to_timedelta(days, "D"))
+    own = quiet(model(columns=DECLARED | {"seen": Date("2000-01-01", "2002-09-27")}), dated, y)
+    number = frame.assign(seen=days)
+    by_hand = quiet(model(columns=DECLARED | {"seen": (0, 1000, "linear")}), number, y)
+    assert np.abs(own.decision_function(dated) - by_hand.decision_function(number)).max() < 1e-9
+
+
+def test_parts_of_a_date_are_levels_that_a_file_keeps(tmp_path):
+    rng = np.random.default_rng(0)
+    seen = pd.Timestamp("2015-01-01") + pd.to_timedelta(rng.integers(0, 1800, N), "D")
+    frame = pd.DataFrame({"seen": seen, "x": rng.random(N)})
+    y = rng.random(N) < np.where(frame.seen.dt.month == 3, 0.9, 0.2)
+    date = Date("2015-01-01", "2020-01-01", parts=["month", "weekday"])
+    found = quiet(LogisticRegression(20.0, 1e-6, columns={"seen": date}, random_state=0), frame, y)
+    names = [group.name for group in found.design_.groups]
+    assert names == ["seen", "seen.month", "seen.weekday", "x"]
+    assert {group.source for group in found.design_.groups[:3]} == {"seen"}
+    weights = dict(zip(found.design_.feature_names, found.coef_[0], strict=True))
+    assert max(weights, key=weights.get) == "seen.month=Mar"
+    indicators = [found.design_.feature_names[j] for j in found.design_.indicators]
+    assert indicators == [name for name in weights if "=" in name]
+    save(found, tmp_path / "model.json")
+    again = load(tmp_path / "model.json")
+    assert (again.decision_function(frame) == found.decision_function(frame)).all()
+
+
+def test_kinds_by_object_go_through_an_estimator(table):
+    frame, y = table
+    rng = np.random.default_rng(1)
+    more = frame.assign(
+        grade=rng.choice(["low", "middle", "high"], N),
+        code=rng.integers(0, 500, N).astype(str),
+        visits=rng.integers(0, 9, N),
+        income=np.exp(rng.normal(9, 2, N)),
+    )
+    columns = DECLARED | {
+        "grade": Ordinal(["low", "middle", "high"]),
+        "code": Hashed(8),
+        "visits": Numeric(0, 10, integer=True, shape="linear"),
+        "income": Numeric(0, 1e6, scale="log", shape="linear"),
+    }
+    found = quiet(model(columns=columns), more, y)
+    encoded = pd.DataFrame(found.design_.encode(more), columns=found.design_.feature_names)
+    assert set(encoded["grade"]) == {0.0, 0.5, 1.0}
+    assert (encoded.filter(like="code#").sum(axis=1) == 1).all()
+    assert np.array_equal(encoded["visits"], more.visits / 10)
+    by_hand = np.log1p(np.minimum(more.income, 1e6)) / np.log1p(1e6)
+    assert np.allclose(encoded["income"], by_hand, atol=1e-12)
+    assert np.allclose(found.design_.units["income"](by_hand), more.income.clip(upper=1e6))
+
+
+def test_amounts_of_money_on_a_log_scale_have_effects_in_their_own_unit(tmp_path):
+    rng = np.random.default_rng(2)
+    income = np.exp(rng.normal(9, 2, N))
+    frame = pd.DataFrame({"income": income, "x": rng.random(N)})
+    y = rng.random(N) < 1 / (1 + np.exp(9 - np.log1p(income)))
+    columns = {"income": Numeric(0, 1e6, scale="log"), "x": (0, 1)}
+    found = quiet(LogisticRegression(5.0, 1e-6, columns=columns, random_state=0), frame, y)
+    assert found.score(frame, y) > 0.75
+    save(found, tmp_path / "model.json")
+    again = load(tmp_path / "model.json")
+    assert (again.predict_proba(frame) == found.predict_proba(frame)).all()
+    figure = found.plot_effects()
+    drawn = [line.get_xdata() for axis in figure.axes for line in axis.lines]
+    assert max(np.max(xs) for xs in drawn if len(xs) > 2) == pytest.approx(1e6)
+
+
+def test_an_ordered_category_has_levels_and_no_equal_steps(table):
+    frame, y = table
+    ordered = frame.assign(ward=frame.ward.cat.as_ordered())
+    assert quiet(model(), ordered, y).design_.schema.columns["ward"] == Categorical(
+        WARDS, unseen="average"
+    )
+
+
+@pytest.mark.parametrize("name", ["categorical_features", "feature_types"])
+def test_keywords_of_other_libraries_say_what_to_use(name):
+    with pytest.raises(TypeError, match=r"has no parameter .* columns declares others"):
+        LogisticRegression(1.0, 1e-6, **{name: "from_dtype"})
+
+
+def test_steps_that_learn_nothing_do_not_warn(table):
+    frame, y = table
+    steps = make_pipeline(FunctionTransformer(), LogisticRegression(3.0, 1e-6, columns=DECLARED))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        steps.fit(frame, y)
+    assert not steps[-1].guarantee_.explain().count("outside the budget")
+
+
+def test_times_of_day_are_refused_with_what_to_do(table):
+    frame, y = table
+    timed = frame.assign(stay=pd.Timedelta("3 days"))
+    with pytest.raises(ValueError, match="times of day or durations: stay"):
+        model().fit(timed, y)
+    quiet(model(columns=DECLARED | {"stay": Ignored()}), timed, y)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +350,7 @@ def test_arrays_have_numbers_only():
 def test_a_column_is_declared_once(table):
     with pytest.raises(ValueError, match="'age' twice"):
         model(columns={"age": (0, 110), 0: (0, 110)}).fit(*table)
-    with pytest.raises(ValueError, match="names 'agee', which X does not have"):
+    with pytest.raises(ValueError, match="names 'agee', which the table does not have"):
         model(columns={"agee": (0, 110)}).fit(*table)
 
 

@@ -274,7 +274,7 @@ def test_the_command_lists_the_losses_of_the_function():
 @pytest.mark.parametrize(
     ("settings", "error", "said"),
     [
-        ({"schema": None}, ValueError, "pass schema='visits.toml'"),
+        ({"schema": None}, ValueError, 'list its labels, classes=["…", "…"]'),
         ({"schema": "none.toml"}, FileNotFoundError, "none.toml"),
         ({"target": "wage"}, ValueError, "there is no column 'wage'"),
         ({"target": 3}, TypeError, "fit('readmitted', table, …); got int"),

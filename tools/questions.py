@@ -34,7 +34,7 @@ from discreet.core.mechanisms import (
 )
 from discreet.core.questions import NoisySum, Public, Question
 from discreet.errors import PrivacyError
-from discreet.exact.histogram import LimitedHistogram, StabilityHistogram
+from discreet.exact.histogram import GaussianHistogram, LimitedHistogram, StabilityHistogram
 from discreet.objectives import Huber
 from discreet.rows import Rows, Units, as_rows
 from discreet.rows.scored import ScoredRows, scored_rows
@@ -57,6 +57,8 @@ LOSSES = (Huber(4.0), Huber(2.0))
 
 SAMPLES: dict[str, Any] = {
     "among": None,
+    "column_edges": np.array([[0.0, 1.0, 2.0]] * WIDTH),
+    "columns": (0, 1),
     "candidates": np.zeros((WIDTH, WIDTH)),
     "clip": NORM,
     "column": 1,  # of a table of numbers, and of one of cells
@@ -90,6 +92,7 @@ OTHER_SAMPLES: dict[tuple[str, str], Any] = {("ExponentCounts", "among"): np.arr
 
 SYMBOLS = {
     "clip": "C",
+    "columns": "c",
     "loss": "s",
     "n_features": "d",
     "share": "s",
@@ -104,6 +107,7 @@ MECHANISMS = (
     PermuteAndFlip(1.0, monotone=False),
     LaplaceNoisyMax(1.0, monotone=False),
     *(StabilityHistogram(1.0, 1e-6, relation) for relation in Relation),
+    *(GaussianHistogram(1.0, 1e-6, relation) for relation in Relation),
     *(LimitedHistogram(StabilityHistogram(1.0, 1e-6, each), Laplace(1.0)) for each in Relation),
 )
 """One mechanism of each kind, and for each relation where its noise is for one of them."""
@@ -263,6 +267,8 @@ def halved(question: Any, name: str) -> Any:
         return replace(question, loss=LOSSES[1])
     if isinstance(value, bool):
         return replace(question, **{name: not value})
+    if isinstance(value, tuple):
+        return replace(question, **{name: value[: len(value) // 2]})
     if isinstance(value, int):
         return replace(question, **{name: value // 2})
     if isinstance(value, float):
@@ -285,6 +291,7 @@ def sensitivity(question: Any, relation: Relation) -> str:
             raise ValueError(f"the sensitivity of {question!r} is no known power of {name}.")
         if power:
             number = question.loss.slope_bound if name == "loss" else getattr(question, name)
+            number = len(number) if isinstance(number, tuple) else number
             factors.append(POWERS[power].format(SYMBOLS[name]))
             rest /= number**power
     factors.sort(key=lambda text: text.strip("√²"), reverse=True)  # s before d before C

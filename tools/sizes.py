@@ -44,6 +44,7 @@ RINGS: dict[str, tuple[str, ...]] = {
         "tables/alignment.py",
         "tables/cell_rows.py",
         "tables/cell_rules.py",
+        "tables/dates.py",
         "tables/encoder.py",
         "tables/messages.py",
     ),

@@ -53,14 +53,13 @@ class Refusal(Exception):
 
 
 class Model:
-    """A saved pipeline: a table in, predictions out."""
+    """A saved model of a table: a table in, predictions out."""
 
     def __init__(self, path: Path) -> None:
-        self.pipeline = load(path)
-        if not hasattr(self.pipeline, "steps"):
-            raise SystemExit(f"{path} takes encoded rows; save a pipeline with its schema.")
-        self.estimator = self.pipeline[-1]
-        self.columns = set(self.pipeline[0].schema.used)
+        self.estimator = load(path)
+        if self.estimator.design_ is None:
+            raise SystemExit(f"{path} takes rows of numbers; fit a model to a table with names.")
+        self.columns = set(self.estimator.design_.schema.used)
 
     def answer(self, request: Any) -> dict[str, Any]:
         """Return the predictions for ``{"rows": [{column: value}]}``."""
@@ -74,13 +73,12 @@ class Model:
                 raise Refusal(HTTPStatus.BAD_REQUEST, f"a row lacks the column {absent[0]!r}.")
         table = {name: [_text(row[name]) for row in rows] for name in sorted(self.columns)}
         try:
-            X = self.pipeline[0].transform(table)
+            answer: dict[str, Any] = {"predictions": self.estimator.predict(table).tolist()}
         except TableError as error:
             raise Refusal(HTTPStatus.BAD_REQUEST, str(error)) from None
-        answer: dict[str, Any] = {"predictions": self.estimator.predict(X).tolist()}
         if hasattr(self.estimator, "predict_proba"):
             labels = [str(label) for label in self.estimator.classes_]
-            chances = self.estimator.predict_proba(X).tolist()
+            chances = self.estimator.predict_proba(table).tolist()
             answer["probabilities"] = [dict(zip(labels, row, strict=True)) for row in chances]
         return answer
 

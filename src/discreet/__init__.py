@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from discreet import tuning as tuning
     from discreet.core import Budget as Budget
     from discreet.core import Guarantee as Guarantee
+    from discreet.design import discover as discover
     from discreet.errors import BudgetExceeded as BudgetExceeded
     from discreet.errors import LedgerError as LedgerError
     from discreet.errors import ModelFileError as ModelFileError
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from discreet.preparation import Scale as Scale
     from discreet.preparation import Spread as Spread
     from discreet.preparation import Whiten as Whiten
+    from discreet.preparation import Windows as Windows
     from discreet.solvers import AGD as AGD
     from discreet.table_model import TableModel as TableModel
     from discreet.tuning.plan import plan as plan
@@ -56,8 +58,9 @@ _MODULES = {
     name: module
     for module, names in {
         "solvers": "AGD",
-        "preparation": "Bounds Centre Largest Magnitude Radius Scale Spread Whiten",
+        "preparation": "Bounds Centre Largest Magnitude Radius Scale Spread Whiten Windows",
         "core": "Budget Guarantee",
+        "design": "discover",
         "errors": "BudgetExceeded LedgerError ModelFileError NotSupported "
         "PrivacyError PrivacyLeakWarning TableError",
         "estimators": "DiscreteTimeSurvival GammaRegressor HuberRegressor LinearRegression "

@@ -9,7 +9,7 @@ design, so that it takes tables of the same columns, and its answers can speak o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Self, TypeAlias
 
@@ -18,12 +18,32 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from discreet.errors import TableError
-from discreet.tables import Boolean, Categorical, Column, Hashed, Numeric, Ordinal, Schema
+from discreet.tables import (
+    Boolean,
+    Categorical,
+    Column,
+    Date,
+    Discovered,
+    Hashed,
+    Ignored,
+    Numeric,
+    Ordinal,
+    Schema,
+)
+from discreet.tables.dates import is_date
 from discreet.tables.encoder import family
 from discreet.tables.libraries import table_part
 from discreet.validate import FloatArray, display, is_number
 
-__all__ = ["Design", "Group", "check_columns", "is_table", "number_columns"]
+__all__ = [
+    "Design",
+    "EncodedRows",
+    "Group",
+    "check_columns",
+    "discover",
+    "is_table",
+    "number_columns",
+]
 
 Key: TypeAlias = int | str
 """Number or name of a column."""
@@ -31,27 +51,123 @@ Key: TypeAlias = int | str
 SHOWN = 10
 """Columns that a message names."""
 
+_BLOCK = 2**14
+"""Rows that are copied at a time when features are left out."""
+
 _FORMS = (
     "columns must map names or numbers of columns to what is public about them: (low, high) or "
     '(low, high, "smooth", "linear" or "bins") for numbers, a list of levels for texts, None for '
-    "numbers whose bounds are chosen privately, or a kind of discreet.tables; or list columns of "
-    "numbers"
+    "numbers whose bounds are chosen privately, discover() for texts whose levels are found within "
+    "the budget, or a kind of discreet.tables; or list columns of numbers"
 )
+
+
+def discover(share: float = 0.05, prefix: int | None = None, most: int | None = None) -> Discovered:
+    """Declare that a fit finds the levels of a column within its own budget.
+
+    A level is found if enough rows hold it, or enough people where people are protected. Others are
+    scored as the average over the levels, as texts are that the fit never saw.
+
+    Parameters
+    ----------
+    share : float
+        Share of the fit's μ² and of its δ that is spent on the levels of this column.
+    prefix : int, optional
+        Number of letters of a cell that are compared: with 3, "250.83" is read as "250".
+    most : int, optional
+        Number of levels to keep: those with the largest noisy counts. By default all are kept.
+
+    Returns
+    -------
+    Discovered
+        A value for ``columns`` of an estimator.
+
+    Examples
+    --------
+    >>> from discreet import LogisticRegression, discover
+    >>> columns = {"diag_1": discover(share=0.05, prefix=3)}
+    >>> model = LogisticRegression(epsilon=1.0, delta=1e-6, columns=columns)
+
+    Notes
+    -----
+    *Privacy.* The texts of a column get Gaussian noise on their counts, and those above a threshold
+    are released. This is charged to the account of the fit before a cell is read; what is left of
+    the budget is for everything else, which is chosen once the levels are known. One row of each
+    person is read, drawn at random. docs/tables.md has the numbers, docs/proofs/histogram.md the
+    proof.
+    """
+    return Discovered(share, prefix, most)
 
 
 @dataclass(frozen=True)
 class Group:
-    """Features of one column: numbers ``start`` to ``stop`` of an encoded row."""
+    """Features of one column: numbers ``start`` to ``stop`` of an encoded row.
+
+    A date with parts has a group for its trend, which is a number, and one for the levels of each
+    part, such as "admitted.month". ``source`` is the column of the table that all of them encode.
+    With ``contrasts`` the feature of the reference level is left out.
+    """
 
     name: str
     column: Column
     start: int
     stop: int
+    source: str
+    contrasts: bool = False
 
     @property
     def has_levels(self) -> bool:
         """True if the features are 1 for a level or bucket each, and 0 for all others."""
         return isinstance(self.column, Categorical | Hashed)
+
+    @property
+    def has_mark(self) -> bool:
+        """True if the last feature marks missing cells."""
+        return self.column.missing
+
+    @property
+    def reference(self) -> str | None:
+        """The level that others are compared with; None for columns without listed levels."""
+        return self.column.reference_level if isinstance(self.column, Categorical) else None
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Names of the levels or buckets that the features are for, in their order."""
+        if not self.has_levels:
+            return ()
+        whole = (name[1:] for name in self.column.feature_names(""))
+        left_out = self.reference if self.contrasts else None
+        return tuple(name for name in whole if name != left_out)
+
+    @property
+    def listed(self) -> int:
+        """Number of the first features that are for listed levels."""
+        if not isinstance(self.column, Categorical):
+            return 0
+        return len(self.column.values) - int(self.contrasts)
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the features."""
+        if self.contrasts:
+            return [f"{self.name}={level}" for level in self.levels]
+        return self.column.feature_names(self.name)
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedRows:
+    """Rows of a table that its schema has encoded, as an estimator with a design takes them.
+
+    A table larger than memory, or one that is predicted block by block, is encoded when it is read.
+    """
+
+    encoded: Any
+    schema: Schema
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows, and of columns that the schema encodes them as."""
+        return int(self.encoded.shape[0]), self.schema.width
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +177,11 @@ class Design:
     Parameters
     ----------
     schema : Schema
-        The columns. A design has no target and no unit: they are arguments of a fit.
+        The columns. Target and unit, if it names them, are columns that a table may have besides.
+    contrasts : bool
+        Leave out the feature of each category's reference level, as models with intervals do. A
+        cell that is not among the levels is then 1/k in the features of all k levels but the
+        reference: the middle of the levels, which no level has.
 
     Attributes
     ----------
@@ -69,11 +189,24 @@ class Design:
         Names of the columns, in the order of the table.
     feature_names : list of str
         Names of the features: those of numbers, or ``column=level``.
+    width : int
+        Number of features.
     groups : tuple of Group
         The columns that are used, with their features.
+
+    Examples
+    --------
+    >>> from discreet.design import Design
+    >>> from discreet.tables import Categorical, Numeric, Schema
+    >>> design = Design(Schema({"age": Numeric(0, 110), "ward": Categorical(["A", "B"])}))
+    >>> design.feature_names
+    ['age', 'ward=A', 'ward=B', 'ward=(other)']
+    >>> design.for_inference().feature_names
+    ['age', 'ward=B', 'ward=(other)']
     """
 
     schema: Schema
+    contrasts: bool = False
 
     @classmethod
     def of(cls, X: Any, declared: Mapping[Key, Column]) -> Self | None:
@@ -82,28 +215,23 @@ class Design:
         Only names and types of the columns are read. A table of numbers about which nothing is
         declared is used as it is, like an array.
         """
+        if isinstance(X, EncodedRows):
+            return cls(X.schema)
         if not is_table(X) or (not declared and _is_plain(X)):
             return None
         part = table_part(X)
-        given: dict[Any, Column] = {}
-        for key, column in declared.items():
-            name = _name(key, part.names)
-            if name in given:
-                raise ValueError(f"columns names {name!r} twice, by its number and by its name.")
-            given[name] = column
+        given = by_name(declared, part.names)
         types = part.fields()
-        held = {name: family(types.field(name).type) for name in part.names}
-        columns: dict[str, Column] = {}
-        undeclared: dict[str, str] = {}
-        for name in part.names:
-            found = given.get(name) or _by_type(X, name, held[name], types.field(name).type)
-            if found is None:
-                undeclared[name] = held[name]
-            else:
-                columns[str(name)] = found
-        if undeclared:
-            raise ValueError(_advice(undeclared))
-        return cls(Schema(columns))
+        typed = [ColumnType.of(X, name, types.field(name).type) for name in part.names]
+        return cls(Schema(columns_of(typed, given)))
+
+    def for_inference(self) -> Self:
+        """Return the design of a model with intervals: linear in numbers, with reference levels.
+
+        With an indicator of each level the intercept and the levels would not be determined.
+        """
+        columns = _linear(self.schema.columns)
+        return replace(self, schema=replace(self.schema, columns=columns), contrasts=True)
 
     @property
     def names(self) -> list[str]:
@@ -113,7 +241,16 @@ class Design:
     @property
     def feature_names(self) -> list[str]:
         """Names of the features."""
-        return self.schema.feature_names
+        return [name for group in self._grouped() for name in group.feature_names]
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the names of the features, as scikit-learn asks for them."""
+        return np.array(self.feature_names, dtype=object)
+
+    @property
+    def width(self) -> int:
+        """Number of features."""
+        return self.groups[-1].stop
 
     @property
     def groups(self) -> tuple[Group, ...]:
@@ -122,9 +259,20 @@ class Design:
 
     def _grouped(self) -> Iterator[Group]:
         start = 0
-        for name, column in self.schema.used.items():
-            yield Group(name, column, start, start + column.width)
-            start += column.width
+        for source, piece in self.schema.pieces:
+            left_out = self.contrasts and _has_contrasts(piece.column)
+            stop = start + piece.column.width - int(left_out)
+            yield Group(piece.name, piece.column, start, stop, source, left_out)
+            start = stop
+
+    @property
+    def numbers(self) -> dict[int, Numeric]:
+        """Features that are numbers, with their columns; those with public bounds are in [0, 1]."""
+        return {
+            group.start: group.column
+            for group in self._grouped()
+            if isinstance(group.column, Numeric)
+        }
 
     @property
     def indicators(self) -> tuple[int, ...]:
@@ -138,13 +286,39 @@ class Design:
     @property
     def units(self) -> dict[str, Callable[[Any], FloatArray]]:
         """Functions that bring numbers of encoded rows to the unit of their column, by its name."""
-        columns = self.schema.used.items()
-        return {name: each.decoded for name, each in columns if isinstance(each, Numeric)}
+        pieces = [piece for _, piece in self.schema.pieces]
+        return {
+            piece.name: piece.column.decoded
+            for piece in pieces
+            if isinstance(piece.column, Numeric)
+        }
 
     @property
     def public(self) -> tuple[str, ...]:
-        """Statement of what a fit treats as public because of the design."""
-        return ("the kinds of the columns, with the bounds and levels that were declared",)
+        """Statements of what a fit treats as public because of the design."""
+        declared = "the kinds of the columns, with the bounds and levels that were declared"
+        cost = self.schema.spent
+        if cost is None:
+            return (declared,)
+        spent = f"ε = {cost.epsilon:g}, δ = {cost.delta:g}"
+        return (declared, f"what was estimated for the schema, which spent {spent} before the fit")
+
+    @property
+    def discovered(self) -> dict[str, Discovered]:
+        """Columns whose levels have yet to be found."""
+        columns = self.schema.columns.items()
+        return {name: each for name, each in columns if isinstance(each, Discovered)}
+
+    def with_columns(self, found: Mapping[str, Column]) -> Design:
+        """Return the design with other kinds for some of its columns."""
+        columns = {**self.schema.columns, **found}
+        return replace(self, schema=replace(self.schema, columns=columns))
+
+    def check(self, X: Any) -> None:
+        """Refuse cells that the design does not allow, of all columns whose levels are known."""
+        hidden: dict[str, Column] = {name: Ignored() for name in self.discovered}
+        if any(name not in hidden for name in self.schema.used):
+            self.with_columns(hidden).encode(X)
 
     def encode(self, X: Any) -> NDArray[Any] | sp.csr_array:
         """Return the features of a table's rows.
@@ -154,25 +328,190 @@ class Design:
         Each row is encoded by itself. A cell that the design does not allow is a `TableError` that
         names its column and shows nothing of it.
         """
-        if not is_table(X):
+        if isinstance(X, EncodedRows):
+            # the shape of an effect does not change how a number is encoded
+            if _linear(X.schema.used) != _linear(self.schema.used):
+                raise ValueError("these rows were encoded by another schema than the model's.")
+            made: NDArray[Any] | sp.csr_array = X.encoded
+            return self._without_references(made.copy()) if self.contrasts else made
+        if not is_table(X) and not isinstance(X, Mapping):
             raise TableError(
                 f"this model was fitted to a table with names, and a {type(X).__name__} has none. "
                 f"Pass a table with the columns {_listed(self.names)}."
             )
         encoded: NDArray[Any] | sp.csr_array = self.schema.transformer().transform(X)
-        return encoded
+        return self._without_references(encoded) if self.contrasts else encoded
+
+    def with_middles(self, encoded: Any, windows: Sequence[int]) -> Any:
+        """Return encoded rows in which missing numbers are in the middle of their public bounds.
+
+        Columns in ``windows``, whose missing numbers are filled there, are left as they are, and so
+        are columns after those of the design.
+        """
+        own = np.zeros(encoded.shape[1], dtype=bool)
+        own[[at for at, column in self.numbers.items() if column.is_bounded]] = True
+        own[list(windows)] = False
+        sparse: bool = sp.issparse(encoded)
+        if not own.any() or not (sparse or isinstance(encoded, np.ndarray)):
+            return encoded
+        cells = encoded.data[own[encoded.indices]] if sparse else encoded[:, own]
+        if not np.isnan(cells).any():
+            return encoded
+        filled = encoded.copy()
+        middle = np.nan_to_num(cells, nan=0.5)
+        if sparse:
+            filled.data[own[filled.indices]] = middle
+        else:
+            filled[:, own] = middle
+        return filled
+
+    def _without_references(self, encoded: Any) -> NDArray[Any] | sp.csr_array:
+        """Leave the features of reference levels out of rows that have those of all levels."""
+        averaged = []
+        kept = np.ones(self.schema.width, dtype=bool)
+        fill = np.zeros((len(self.groups), self.width))
+        whole = 0
+        for number, group in enumerate(self.groups):
+            column = group.column
+            if isinstance(column, Categorical) and group.contrasts:
+                cells: Any = encoded[:, whole : whole + column.width]
+                none = np.asarray(cells.sum(axis=1)).ravel() == 0.0
+                averaged.append(none)
+                kept[whole + column.values.index(column.reference_level)] = False
+                fill[number, group.start : group.start + group.listed] = 1 / len(column.values)
+            else:
+                averaged.append(np.zeros(encoded.shape[0], dtype=bool))
+            whole += column.width
+        sparse: bool = sp.issparse(encoded)
+        if sparse:
+            rows = sp.csr_array(encoded[:, np.flatnonzero(kept)])
+            cells = sp.csr_array(np.column_stack(averaged).astype(encoded.dtype))
+            filled = cells @ sp.csr_array(fill.astype(encoded.dtype))
+            return sp.csr_array(rows + filled)
+        left = _compacted(encoded, kept)
+        for group, rows_of, numbers in zip(self.groups, averaged, fill, strict=True):
+            if group.contrasts and rows_of.any():
+                own = slice(group.start, group.start + group.listed)
+                left[rows_of, own] = numbers[own]
+        return left
 
     def to_dict(self) -> dict[str, Any]:
         """Return the design as plain data."""
-        return self.schema.to_dict()
+        stated = {"contrasts": True} if self.contrasts else {}
+        return stated | self.schema.to_dict()
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the design that `to_dict` was called on; anything else is a ``ValueError``."""
-        schema = Schema.from_dict(data, "design")
-        if schema.target is not None or schema.unit is not None:
-            raise ValueError("a design has neither a target nor a unit.")
-        return cls(schema)
+        plain = dict(data)
+        contrasts = plain.pop("contrasts", False)
+        if not isinstance(contrasts, bool):
+            raise ValueError("contrasts of a design must be true or false.")
+        return cls(Schema.from_dict(plain, "design"), contrasts)
+
+
+def _linear(columns: Mapping[str, Column]) -> dict[str, Column]:
+    """Return columns whose numbers have straight lines for effects."""
+    return {
+        name: replace(column, shape="linear") if isinstance(column, Date | Numeric) else column
+        for name, column in columns.items()
+    }
+
+
+def _has_contrasts(column: Column) -> bool:
+    """Return whether a reference level can be left out of a column's features."""
+    return isinstance(column, Categorical) and len(column.values) > 1
+
+
+def _compacted(rows: NDArray[Any], kept: NDArray[np.bool_]) -> NDArray[Any]:
+    """Return some columns of rows, in the memory of the rows: a table is not copied."""
+    width = int(kept.sum())
+    index = np.flatnonzero(kept)
+    out: NDArray[Any] = rows.reshape(-1)[: len(rows) * width].reshape(len(rows), width)
+    for start in range(0, len(rows), _BLOCK):
+        # what is overwritten are this block, of which a copy is made, and blocks before it
+        out[start : start + _BLOCK] = rows[start : start + _BLOCK][:, index]
+    return out
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    """Type of a column: its Arrow type, and the levels that it declares, if any.
+
+    ``kind`` is None for the columns of a text file.
+    """
+
+    name: Any
+    kind: Any
+    levels: tuple[Any, ...] | None = None
+
+    @classmethod
+    def of(cls, data: Any, name: Any, kind: Any) -> Self:
+        """Return the type of a column of ``data``, whose Arrow type is ``kind``."""
+        return cls(name, kind, _declared_levels(data, name))
+
+    @property
+    def held(self) -> str:
+        """Content of the cells: numbers, texts, truth values, times, nothing or other."""
+        return "texts" if self.kind is None else family(self.kind)
+
+    @property
+    def coded(self) -> bool:
+        """True if cells are stored as codes of values that come from the rows."""
+        return hasattr(self.kind, "value_type")
+
+    @property
+    def is_whole(self) -> bool:
+        """True if cells are whole numbers."""
+        return str(self.kind).startswith(("int", "uint"))
+
+    def column(self) -> Column | None:
+        """Return the kind of column that the type tells; None if it has to be declared."""
+        if self.held == "truth values" and not self.coded:
+            return Boolean()
+        if self.levels is not None:
+            try:
+                return Categorical(level_texts(self.levels), unseen="average")
+            except ValueError as problem:
+                raise ValueError(
+                    f"the categories of column {str(self.name)!r}: {problem}"
+                ) from None
+        if self.kind is not None and is_date(self.kind):
+            return Date()
+        if self.held == "numbers" and not self.coded:
+            return Numeric(shape="linear", integer=self.is_whole, gaps="average")
+        return None
+
+
+def columns_of(typed: Iterable[ColumnType], declared: Mapping[Any, Column]) -> dict[str, Column]:
+    """Return the kinds of columns by their declarations, or else by their types.
+
+    Texts that are not declared, and times of day, are a ``ValueError``, which says what to add.
+    """
+    types = list(typed)
+    _check_discovered(declared, {each.name: each.held for each in types})
+    columns: dict[str, Column] = {}
+    undeclared: dict[str, str] = {}
+    for each in types:
+        found = declared.get(each.name) or each.column()
+        if found is None:
+            undeclared[each.name] = each.held
+        else:
+            columns[str(each.name)] = found
+    if undeclared:
+        raise ValueError(_advice(undeclared))
+    return columns
+
+
+def by_name(declared: Mapping[Key, Column], names: Sequence[Any]) -> dict[Any, Column]:
+    """Return declarations by the names of the columns; numbers count the names."""
+    given: dict[Any, Column] = {}
+    for key, column in declared.items():
+        name = _name(key, names)
+        if name in given:
+            raise ValueError(f"columns names {name!r} twice, by its number and by its name.")
+        given[name] = column
+    return given
 
 
 def is_table(X: Any) -> bool:
@@ -181,6 +520,19 @@ def is_table(X: Any) -> bool:
         return False
     frame = hasattr(X, "columns") and hasattr(X, "dtypes")
     return frame or (hasattr(X, "column_names") and hasattr(X, "schema"))
+
+
+def unit_of_table(X: Any, unit: str | None, groups: Any) -> Any:
+    """Return the ids in the column ``unit`` of a table, if it has one; else ``groups``."""
+    if unit is None or unit not in table_part(X).names:
+        return groups
+    if groups is not None:
+        raise ValueError(
+            f"X has the column {unit!r}, which the schema names as the unit, and groups were given "
+            "as well. Leave out groups."
+        )
+    ids = X[unit]
+    return ids.to_pylist() if hasattr(ids, "to_pylist") else ids
 
 
 def _is_plain(X: Any) -> bool:
@@ -206,6 +558,12 @@ def check_columns(columns: Any) -> dict[Key, Column]:
         count += 1
     if not found or len(found) < count:
         raise ValueError(f"columns must name at least one column, each once; got {columns!r}.")
+    shares = sum(each.share for each in found.values() if isinstance(each, Discovered))
+    if shares >= 1.0:
+        raise ValueError(
+            f"the shares of discover() add up to {shares:g}, which leaves nothing for the model. "
+            "Leave most of the budget to it: shares of 0.05, or list levels that are public."
+        )
     return found
 
 
@@ -225,23 +583,32 @@ def number_columns(declared: Mapping[Key, Column]) -> dict[Key, tuple[Any, ...]]
     return found or None
 
 
+def _check_discovered(given: Mapping[Any, Column], held: Mapping[Any, str]) -> None:
+    """Refuse to find levels of columns that hold no texts, and shares that leave nothing."""
+    known = ("texts", "numbers", "truth values", "nothing")
+    for name, column in given.items():
+        if isinstance(column, Discovered) and held[name] not in known:
+            raise ValueError(f"column {str(name)!r} holds {held[name]}; levels are texts.")
+
+
 def _column(key: Key, value: Any) -> Column:
     """Return the kind of a column from what a caller wrote."""
     if isinstance(value, Column):
         return value
     if value is None:
-        return Numeric()
+        return Numeric(gaps="average")
     try:
         if isinstance(value, tuple) and len(value) in (2, 3) and not isinstance(value[0], str):
-            return Numeric(*value[:2], **({"shape": value[2]} if len(value) == 3 else {}))
+            shape: Any = value[2] if len(value) == 3 else "smooth"
+            return Numeric(value[0], value[1], shape=shape, gaps="average")
         if isinstance(value, list | np.ndarray):
-            return Categorical(_texts(value), unseen="average")
+            return Categorical(level_texts(value), unseen="average")
     except ValueError as problem:
         raise ValueError(f"columns[{key!r}]: {problem}") from None
     raise ValueError(f"{_FORMS}; got {display(value)} for column {key!r}.")
 
 
-def _texts(levels: Iterable[Any]) -> tuple[str, ...]:
+def level_texts(levels: Iterable[Any]) -> tuple[str, ...]:
     """Return levels as texts: True is "true", 3 is "3"."""
     found = []
     for level in levels:
@@ -262,32 +629,22 @@ def _name(key: Key, names: Sequence[Any]) -> Any:
     if not isinstance(key, str) and 0 <= key < len(names):
         return names[key]
     raise ValueError(
-        f"columns names {key!r}, which X does not have. Its columns: {_listed(names)}."
+        f"columns names {key!r}, which the table does not have. Its columns: {_listed(names)}."
     )
 
 
-def _by_type(X: Any, name: Any, held: str, kind: Any) -> Column | None:
-    """Return the kind of a column that its type tells; None if it has to be declared."""
-    if held == "truth values" and not hasattr(kind, "value_type"):
-        return Boolean()
-    levels = _declared_levels(X, name)
-    if levels is not None:
-        try:
-            return Categorical(_texts(levels), unseen="average")
-        except ValueError as problem:
-            raise ValueError(f"the categories of column {str(name)!r}: {problem}") from None
-    if held == "numbers" and not hasattr(kind, "value_type"):
-        return Numeric(shape="linear", integer=str(kind).startswith(("int", "uint")))
-    return None
-
-
-def _declared_levels(X: Any, name: Any) -> list[Any] | None:
+def _declared_levels(data: Any, name: Any) -> tuple[Any, ...] | None:
     """Return the levels that a type declares: those of pandas' category, and of polars' Enum."""
-    dtype = getattr(X[name], "dtype", None)
+    frame = getattr(data, "_meta", data)  # of dask: a frame without rows
+    dtype = None
+    if hasattr(frame, "collect_schema"):  # polars, also lazy
+        dtype = frame.collect_schema()[name]
+    elif isinstance(frame, Mapping) or is_table(frame):
+        dtype = getattr(frame[name], "dtype", None)
     levels = getattr(dtype, "categories", None)
     if levels is None or str(dtype).startswith("Categorical"):
         return None
-    return list(levels)
+    return tuple(levels)
 
 
 def _advice(undeclared: Mapping[Any, str]) -> str:
@@ -295,8 +652,8 @@ def _advice(undeclared: Mapping[Any, str]) -> str:
     times = [str(name) for name, held in undeclared.items() if held == "times"]
     if times:
         return (
-            f"X has columns of dates or times: {_listed(times)}. Make numbers of them, such as "
-            "days since a public date, or leave them out: columns={"
+            f"The table has columns of times of day or durations: {_listed(times)}. Make numbers "
+            "of them, such as minutes, or leave them out: columns={"
             f"{times[0]!r}: Ignored()}} (of discreet.tables)."
         )
     names = [str(name) for name in undeclared]
@@ -304,11 +661,12 @@ def _advice(undeclared: Mapping[Any, str]) -> str:
     lines = ", ".join(f'{name!r}: ["…", "…"]' for name in shown)
     kinds = " and ".join(dict.fromkeys(undeclared.values()))
     return (
-        f"X has columns of {kinds} that are not declared: {_listed(names)}. List the levels of "
-        f"each if they are public: columns={{{lines}}}. A column of many texts can be hashed, "
-        f"{shown[0]!r}: Hashed(64), and one that is not to be used is Ignored() (both of "
-        "discreet.tables). A pandas category column declares its levels by its type. "
-        "discreet.tables.draft_private(X, epsilon, delta) finds frequent levels within a budget."
+        f"The table has columns of {kinds} that are not declared: {_listed(names)}. List the "
+        f"levels of each if they are public: columns={{{lines}}}. If they are not, the fit can "
+        f"find them within its budget, {shown[0]!r}: discover() (of discreet). A column "
+        f"of many texts can be hashed, {shown[0]!r}: Hashed(64), and one that is not to be used "
+        "is Ignored() (both of discreet.tables). A pandas category column declares its levels by "
+        "its type."
     )
 
 

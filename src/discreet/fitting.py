@@ -1,8 +1,9 @@
-"""`discreet.fit`: from a table and its schema to a private model, in one call.
+"""`discreet.fit`: from a table to a private model, in one call.
 
 The function does what the command ``discreet fit`` does: it chooses the estimator by the target,
 takes bounds, labels and the unit from the schema, reads the table in bounded memory, fits, and adds
-the cost of estimating the schema to that of the fit.
+the cost of estimating the schema to that of the fit. Without a schema, the types of the columns and
+the caller's declarations are one; both are public, and no row is read for it.
 """
 
 from __future__ import annotations
@@ -10,12 +11,24 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import takewhile
 from typing import Any
 
+import numpy as np
+
 from discreet import tables
+from discreet.design import (
+    SHOWN,
+    ColumnType,
+    EncodedRows,
+    by_name,
+    check_columns,
+    columns_of,
+    level_texts,
+)
+from discreet.errors import TableError
 from discreet.estimators import (
     GammaRegressor,
     HuberRegressor,
@@ -30,7 +43,12 @@ from discreet.ledger import Dataset
 from discreet.preparation import Bounds, Radius, Step, check_steps
 from discreet.solvers import resolve
 from discreet.table_model import TableModel, with_unit
-from discreet.tables import Schema, Spent, Target
+from discreet.tables import Column, Numeric, Schema, Target
+from discreet.tables.columns import nearest
+from discreet.tables.csv_files import TextPart
+from discreet.tables.draft import Layout, layout
+from discreet.tables.schema import as_schema, as_target
+from discreet.tables.source import Source
 from discreet.validate import choice
 
 __all__ = ["CLASSIFIERS", "REGRESSORS", "fit"]
@@ -52,9 +70,6 @@ REGRESSORS: dict[str, Callable[..., Any]] = {
 }
 """Estimators for numeric targets, by the name of the loss; the first is the default."""
 
-_OF_SCHEMA = ("classes", "groups", "columns", "target_bounds")
-"""Settings of estimators that the schema states."""
-
 
 def fit(
     target: str | None,
@@ -65,6 +80,9 @@ def fit(
     relation: str = "add_remove",
     schema: Schema | str | os.PathLike[str] | None = None,
     unit: str | None = None,
+    columns: Mapping[int | str, Any] | Sequence[int | str] | None = None,
+    classes: Sequence[Any] | None = None,
+    target_bounds: tuple[float, float] | None = None,
     ledger: Dataset | None = None,
     loss: str | None = None,
     class_weight: Mapping[str, float] | str | None = None,
@@ -92,13 +110,23 @@ def fit(
     epsilon, delta, relation
         Privacy budget of the fit. Estimating the schema from the same rows, if it was, comes on
         top: `TableModel.spent` is the total.
-    schema : Schema or path
+    schema : Schema or path, optional
         Public knowledge about the columns: bounds, categories, labels.
         `discreet.tables.draft_private` estimates a schema within a budget, `discreet.tables.draft`
-        writes one to fill in.
+        writes one to fill in. By default the types of the columns and the declarations below.
     unit : str, optional
         Column with the id of the person (or other unit) that a row belongs to: people are then
         protected with all of their rows. By default the schema's unit.
+    columns : mapping, optional
+        Without a schema: what is public about columns, as in `LogisticRegression`. Texts need an
+        entry, and so does every column of a text file, which has no types.
+    classes : sequence, optional
+        Without a schema: the labels of the target. Booleans and the levels of a category are a
+        declaration of them; whole numbers are taken to be 0 and 1 unless there are
+        ``target_bounds`` or a loss of numbers.
+    target_bounds : (float, float), optional
+        Without a schema: public bounds of a numeric target. Without bounds no target is clipped,
+        and the fit warns.
     ledger : Dataset, optional
         Data set of a ledger that is charged.
     loss : str, optional
@@ -151,19 +179,42 @@ def fit(
     ['no', 'yes']
     >>> model.spent.epsilon
     1.0
+
+    Without a schema, what the types of the columns do not tell is declared in the call:
+
+    >>> model = discreet.fit(
+    ...     "readmitted",
+    ...     visits,
+    ...     epsilon=1.0,
+    ...     classes=["no", "yes"],
+    ...     columns={"age": (0, 100), "ward": ["A", "B"]},
+    ... )
+    >>> model.predict({"age": [25, 75], "ward": ["A", "B"]}).tolist()
+    ['no', 'yes']
     """
     if engine is not None:
         choice("engine", engine, ("dask",))
-    declared = _declared(target, schema, unit)
-    if ignore_extra:
-        declared = replace(declared, extra="ignore")
+    stated = _Stated(columns, classes, target_bounds, loss)
+    if "groups" in settings:
+        raise TypeError("fit takes ids from the table: pass unit='COLUMN', and leave out groups=.")
+    if target is not None and not isinstance(target, str):
+        raise TypeError(
+            "target must be the name of the column to predict: fit('readmitted', table, …); got "
+            f"{type(target).__name__}."
+        )
+    if schema is not None:
+        found = _by_schema(target, as_schema(schema), unit, stated)
+    else:
+        found = _by_types(target, table, unit, stated)
+    declared = replace(found.schema, extra="ignore") if ignore_extra else found.schema
     own = declared.target
-    if own is None:
-        raise ValueError("the schema has no target: name the column to predict, fit('COLUMN', …).")
-    if declared.spent is not None:
-        _check_cost(declared.spent, relation, declared.unit)
+    assert own is not None  # a schema without one was refused
+    declared.check_cost(relation, declared.unit)
+    if settings.get("inference") and settings.get("features", "auto") == "auto":
+        settings["features"] = "linear"  # a curve has no coefficient
     estimator = _estimator(
         own,
+        found.labels,
         loss,
         class_weight,
         epsilon=epsilon,
@@ -180,68 +231,192 @@ def fit(
         estimator.progress = lambda at: progress("fitting", at.spent_share)
     estimator.check_settings()
     start = time.perf_counter()
-    if engine is None:
-        shown = None if progress is None else partial(progress, "reading")
-        encoded: Any = tables.read(table, declared, memory=memory, folder=folder, progress=shown)
-    else:
-        from discreet.engines import dask  # an optional dependency
+    read = table if found.source is None else found.source
+    try:
+        if engine is None:
+            shown = None if progress is None else partial(progress, "reading")
+            encoded: Any = tables.read(read, declared, memory=memory, folder=folder, progress=shown)
+        else:
+            from discreet.engines import dask  # an optional dependency
 
-        encoded = dask.open(table, declared, labels=False)
+            encoded = dask.open(table, declared, labels=False)
+    except TableError as problem:
+        if not found.hint:
+            raise
+        raise TableError(f"{problem} {found.hint}") from None
     X, y, groups = encoded
     begun = time.perf_counter()
-    estimator.fit(X, y, groups=groups)
+    estimator.fit(EncodedRows(X, declared), y, groups=groups)
     estimator.progress = None
     if own.is_classification:  # it was fitted to codes, which need far less memory
-        estimator.rename_classes(own.labels)
+        estimator.rename_classes(found.labels)
     return TableModel(estimator, declared, threshold, begun - start, time.perf_counter() - begun)
 
 
-def _declared(
-    target: str | None, schema: Schema | str | os.PathLike[str] | None, unit: str | None
-) -> Schema:
-    """Return the schema of a fit with its target and unit; a path is read."""
-    if target is not None and not isinstance(target, str):
-        raise TypeError(
-            "target must be the name of the column to predict: fit('readmitted', table, …); got "
-            f"{type(target).__name__}."
-        )
-    if schema is None:
-        raise ValueError(
-            "fit needs a schema, which states the public bounds and categories of the table: pass "
-            "schema='visits.toml' or a discreet.tables.Schema. discreet.tables.draft_private("
-            "table, epsilon, delta) estimates one within a budget, discreet.tables.draft(table) "
-            "writes one to fill in."
-        )
-    found = schema if isinstance(schema, Schema) else Schema.read(schema)
+@dataclass(frozen=True)
+class _Declared:
+    """The schema of a fit, with its target; labels of the classes in the order of their codes.
+
+    ``source`` is the table as it was opened for its types. ``hint`` ends the refusal of a table
+    that does not match what was assumed of the target.
+    """
+
+    schema: Schema
+    labels: Sequence[Any] = ()
+    source: Source | None = None
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class _Stated:
+    """A caller's declarations in a fit without a schema."""
+
+    columns: Any
+    classes: Sequence[Any] | None
+    target_bounds: tuple[float, float] | None
+    loss: str | None
+
+
+def _by_schema(target: str | None, schema: Schema, unit: str | None, stated: _Stated) -> _Declared:
+    """Return the schema with the target and unit of the fit."""
+    for name in ("columns", "classes", "target_bounds"):
+        if getattr(stated, name) is not None:
+            raise TypeError(f"fit takes {name} from the schema; leave out {name}=.")
     if target is not None:
-        found = found.with_target(target)
-    return found if unit is None else with_unit(found, unit)
+        schema = schema.with_target(target)
+    if schema.target is None:
+        raise ValueError("the schema has no target: name the column to predict, fit('COLUMN', …).")
+    schema = schema if unit is None else with_unit(schema, unit)
+    assert schema.target is not None
+    return _Declared(schema, schema.target.labels)
 
 
-def _check_cost(cost: Spent, relation: str, unit: str | None) -> None:
-    """Refuse a schema whose cost cannot be added to that of the fit."""
-    if cost.relation != relation:
-        raise ValueError(
-            f"the schema was estimated under {cost.relation!r}; its guarantee and the model's add "
-            f"up only under the same relation. Pass relation='{cost.relation}'."
+def _by_types(target: str | None, table: Any, unit: str | None, stated: _Stated) -> _Declared:
+    """Return the schema that the types of a table's columns and the declarations make.
+
+    No record is read. The columns of a text file have no types: all of them must be declared.
+    """
+    if target is None:
+        raise ValueError("name the column to predict, fit('COLUMN', …), or pass a schema with one.")
+    given = check_columns(stated.columns)
+    found = layout(table)
+    for keyword, name in (("target", target), ("unit", unit)):
+        if name is not None and name not in found.names:
+            raise ValueError(f"{keyword}: {_absent(name, found)}")
+    if unit == target:
+        raise ValueError(f"unit: {unit!r} is the target; name another column.")
+    declared = by_name(given, found.names)
+    first = found.source.parts[0]
+    fields = None if isinstance(first, TextPart) else first.fields()
+    typed = {
+        name: ColumnType.of(table, name, None if fields is None else fields.field(name).type)
+        for name in found.names
+    }
+    own, labels, hint = _target(typed.pop(target), declared.pop(target, None), stated)
+    if unit is not None:
+        del typed[unit]
+        declared.pop(unit, None)
+    undeclared = [name for name in typed if name not in declared]
+    if fields is None and undeclared:
+        raise ValueError(_advice_on_text(undeclared))
+    schema = Schema(columns_of(typed.values(), declared), own, file=found.file, unit=unit)
+    return _Declared(schema, labels, found.source, hint)
+
+
+def _absent(name: str, found: Layout) -> str:
+    """Return the end of a message about a column that a table does not have."""
+    if found.names_in_first_line:
+        return (
+            f"the first line of the file has no column {name!r}. If that line is a record, write a "
+            "schema with header = false and the names of the columns in [file]."
         )
-    if cost.unit != unit:
-        drafted = "rows" if cost.unit is None else f"people by {cost.unit!r}"
+    return f"there is no column {name!r}; {nearest(name, map(str, found.names))}"
+
+
+def _advice_on_text(names: Sequence[str]) -> str:
+    """Return what to add for the columns of a text file."""
+    lines = ", ".join(f"{name!r}: …" for name in names[:SHOWN])
+    more = f" and {len(names) - SHOWN:,} more columns" if len(names) > SHOWN else ""
+    return (
+        "the columns of a text file have no types, so each has to be declared: "
+        f"columns={{{lines}}}{more}, "
+        'with (low, high) or None for numbers, ["…", "…"] for texts, and Ignored() of '
+        "discreet.tables for those that are not used; or pass a schema, which "
+        "discreet.tables.draft(table) writes to be filled in."
+    )
+
+
+def _target(
+    typed: ColumnType, declared: Column | None, stated: _Stated
+) -> tuple[Target, Sequence[Any], str]:
+    """Return the target, the labels of its classes, and the hint for cells that do not match."""
+    name = str(typed.name)
+    ways = (declared, stated.classes, stated.target_bounds)
+    if sum(way is not None for way in ways) > 1:
         raise ValueError(
-            f"the schema was estimated for {drafted}; its guarantee and the model's add up only "
-            "for the same unit. Draft the schema again with the unit of the fit (unit=)."
+            f"the target {name!r} is declared twice: give one of classes, target_bounds and its "
+            "entry in columns."
         )
+    if stated.target_bounds is not None:
+        try:
+            low, high = stated.target_bounds
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"target_bounds must be two numbers (low, high); got {stated.target_bounds!r}."
+            ) from None
+        return Target(name, low=low, high=high), (), ""
+    if isinstance(declared, Numeric) and not declared.is_bounded:
+        return Target(name, bounded=False), (), ""
+    if declared is not None:
+        target = as_target(name, declared)
+        return target, target.labels, ""
+    values = stated.classes if stated.classes is not None else typed.levels
+    hint = ""
+    if values is None and typed.held == "truth values":
+        values = (False, True)
+    elif values is None and typed.is_whole and stated.loss not in REGRESSORS:
+        values = (0, 1)
+        hint = (
+            "A target of whole numbers is taken to be 0 or 1. Pass classes=[…] if it has other "
+            "labels, or target_bounds=(low, high) if it is an amount or a count."
+        )
+    if values is not None:
+        return *_classes(name, values), hint
+    if typed.held == "numbers" and not typed.coded:
+        return Target(name, bounded=False), (), ""
+    kinds = "has no type, being in a text file" if typed.kind is None else f"holds {typed.held}"
+    raise ValueError(
+        f'the target {name!r} {kinds}: list its labels, classes=["…", "…"], or pass '
+        "target_bounds=(low, high) if it is a number."
+    )
+
+
+def _classes(name: str, values: Sequence[Any]) -> tuple[Target, Sequence[Any]]:
+    """Return a target of classes, and the labels in the order of their codes.
+
+    Labels are the values as given, or as texts if these have another order.
+    """
+    texts = [text.strip() for text in level_texts(values)]
+    target = Target(name, texts)
+    by_text = dict(zip(texts, values, strict=True))
+    labels = [by_text[text] for text in target.labels]
+    if labels != np.unique(labels).tolist():
+        return target, target.labels
+    return target, labels
 
 
 def _take_from(schema: Schema, estimator: Any) -> None:
-    """Set what the schema states: columns with curves, private bounds, and the norm of a row.
+    """Set what the schema states: private bounds, and the norm of a row.
 
-    The norm is taken for solvers that need a bound on it, and for steps that do before any `Radius`
-    has found one.
+    The default measures the units of columns without bounds itself. Other solvers, and steps that
+    the caller chose, get such columns within bounds that a step before them finds. The norm is
+    taken for solvers that need a bound on it, and for steps that do before any `Radius` has found
+    one.
     """
-    estimator.columns = schema.numeric
+    estimator.schema = schema
     steps = check_steps(estimator.preparation, 1.0)  # that norms have a bound is checked later
-    if schema.unbounded:
+    default = isinstance(estimator.solver, str) and estimator.solver == "auto" and not steps
+    if schema.unbounded and not default:
         steps = (Bounds(columns=schema.unbounded, whole=schema.whole), *steps)
     estimator.preparation = steps or None
     if estimator.data_norm is None:
@@ -252,14 +427,12 @@ def _take_from(schema: Schema, estimator: Any) -> None:
 
 def _estimator(
     target: Target,
+    labels: Sequence[Any],
     loss: str | None,
-    class_weight: Mapping[str, float] | str | None,
+    class_weight: Mapping[Any, float] | str | None,
     **settings: Any,
 ) -> Any:
-    """Make the estimator for a target and a loss; the schema states some of its settings."""
-    for name in _OF_SCHEMA:
-        if name in settings:
-            raise TypeError(f"fit takes {name} from the schema; leave out {name}=.")
+    """Make the estimator for a target and a loss; classes are fitted by their codes."""
     kind = "classes" if target.is_classification else "numbers"
     known = CLASSIFIERS if target.is_classification else REGRESSORS
     chosen = next(iter(known)) if loss is None else loss
@@ -274,18 +447,18 @@ def _estimator(
     if "quantile" in settings and chosen != "quantile":
         raise ValueError("quantile= is for loss='quantile'.")
     if target.is_classification:
-        settings["classes"] = list(range(len(target.labels)))
+        settings["classes"] = list(range(len(labels)))
         if isinstance(class_weight, Mapping):
-            class_weight = _by_code(class_weight, target.labels)
+            class_weight = _by_code(class_weight, labels)
         settings["class_weight"] = class_weight
     elif class_weight is not None:
         raise ValueError("class_weight= is for targets with classes.")
-    else:
+    elif target.bounded:
         settings["target_bounds"] = (target.low, target.high)
     return known[chosen](**settings)
 
 
-def _by_code(weights: Mapping[Any, float], labels: tuple[str, ...]) -> dict[Any, float]:
+def _by_code(weights: Mapping[Any, float], labels: Sequence[Any]) -> dict[Any, float]:
     """Return the weights of classes by their codes."""
     unknown = [label for label in weights if label not in labels]
     if unknown:

@@ -21,8 +21,17 @@ _PEOPLE = {
     "replace_one": "one person with all of their rows replaced by another",
 }
 
+LABELS = "the class labels"
+"""Entry of the public part of a guarantee if the labels were declared, by a list or by a type."""
+
 LABELS_TAKEN = "the class labels, taken from y outside the budget"
 """Entry of the public part of a guarantee if nobody declared the labels."""
+
+GROUPS_LOST = "that each person has one row, as the groups of a search did not reach the fit"
+"""Entry of the public part of a guarantee for rows, though the caller named people."""
+
+MODEL_PUBLIC = "the model"
+"""Entry of the public part of the guarantee of an evaluation: the model that it measures."""
 
 _LEARNED = " learned from the exact rows, outside the budget"
 
@@ -38,13 +47,28 @@ def steps_outside(guarantee: Any) -> tuple[str, ...]:
     return tuple(text.removeprefix("what ").removesuffix(_LEARNED) for text in found)
 
 
+def outside_budget(guarantee: Any) -> tuple[str, ...]:
+    """Return sentences on all that a fit used outside the budget; none if it is clean."""
+    found = []
+    if steps := steps_outside(guarantee):
+        found.append(f"{_joined(steps)}{_LEARNED}.")
+    if LABELS_TAKEN in guarantee.public:
+        found.append("The class labels were taken from the data, outside the budget.")
+    if GROUPS_LOST in guarantee.public:
+        found.append("The ids of people did not reach the fit: it protects single rows.")
+    return tuple(found)
+
+
+def _joined(names: tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
 def uncovered(guarantee: Any) -> str:
     """State in a sentence what steps outside the budget learned, if there are any."""
     steps = steps_outside(guarantee)
     if not steps:
         return ""
-    named = steps[0] if len(steps) == 1 else f"{', '.join(steps[:-1])} and {steps[-1]}"
-    return f"It does not cover what {named}{_LEARNED}."
+    return f"It does not cover what {_joined(steps)}{_LEARNED}."
 
 
 def neighbours(guarantee: Any) -> str:
@@ -66,12 +90,15 @@ def sentences(guarantee: Any) -> str:
     promise += f" for {neighbours(guarantee)}."
     if outside := uncovered(guarantee):
         promise += f" {outside}"
+    subject = "evaluation" if MODEL_PUBLIC in guarantee.public else "fit"
     others = "Other fits on the same data add to it."
+    if subject == "evaluation":
+        others = "Every other release about the same data adds to it."
     if guarantee.secure:
-        return f"This fit is {promise} {others}"
+        return f"This {subject} is {promise} {others}"
     return (
         "TEST MODE, NOT PRIVATE: a seed was fixed, so the noise can be predicted; with secure "
-        f"noise this fit would be {promise} {others}"
+        f"noise this {subject} would be {promise} {others}"
     )
 
 

@@ -8,20 +8,21 @@ from __future__ import annotations
 import copy
 import os
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.pipeline import Pipeline
 
 from discreet import tables
 from discreet.card import Card, card
 from discreet.core import Budget, Guarantee, Relation
-from discreet.design import Design
+from discreet.design import EncodedRows
 from discreet.errors import AveragedCellsWarning, ModelFileError
 from discreet.estimators import averaged, model_file
+from discreet.estimators.explain import Explanation
 from discreet.evaluation import Evaluation, evaluate_table
 from discreet.evaluation.model import Asked, check_threshold
 from discreet.ledger import Dataset
@@ -106,20 +107,19 @@ class TableModel:
         With ``ignore_extra``, columns of new tables that the schema lacks are left out.
         """
         loaded = model_file.load(path)
-        if not isinstance(loaded, Pipeline):
+        if loaded.design_ is None:
             raise ModelFileError(
-                f"{os.fspath(path)} holds a model without a schema, so it cannot read tables. Use "
-                "discreet.load in Python and give it the encoded rows."
+                f"{os.fspath(path)} holds a model of an array, which does not know the columns of "
+                "a table. Use discreet.load in Python and give it rows of numbers."
             )
-        schema = loaded[0].schema
+        schema = loaded.design_.schema
         if ignore_extra:
             schema = replace(schema, extra="ignore")
-        return cls(loaded[-1], schema, threshold)
+        return cls(loaded, schema, threshold)
 
     def save(self, path: str | os.PathLike[str] | TextIO) -> None:
-        """Write a model file; `discreet.load` reads it as a scikit-learn pipeline."""
-        encoder = tables.TableTransformer(self.schema, dtype="float32")
-        model_file.save(Pipeline([("table", encoder), ("model", self.estimator)]), path)
+        """Write a model file; `discreet.load` reads it as an estimator that takes tables."""
+        model_file.save(self.estimator, path)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -151,7 +151,7 @@ class TableModel:
     def report(self) -> FitReport:
         """Public facts about the fit; ``print`` states its guarantee and what is spent."""
         guarantee: Guarantee = self.estimator.guarantee_
-        columns = self.estimator.n_features_in_
+        columns = self.estimator.n_encoded_
         rows = guarantee.n_units if self.schema.unit is None else None
         units = "rows" if self.schema.unit is None else "rows of all people"
         table = f"the {units}, {columns:,} encoded columns,"
@@ -235,19 +235,19 @@ class TableModel:
         self, decided: Any, blocks: Iterator[tables.EncodedBlock], probabilities: bool
     ) -> Iterator[PredictedBlock]:
         """Yield predictions; one warning says how many cells of all blocks were averaged."""
-        cells = 0
+        cells: Counter[str] = Counter()
         for block in blocks:
-            cells += averaged.count(self.estimator, block.X)
+            rows = EncodedRows(block.X, self.schema)
+            cells.update(averaged.counts(self.estimator, self.estimator.design_.encode(rows)))
             shares = None
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", AveragedCellsWarning)
-                predictions = decided.predict(block.X)
+                predictions = decided.predict(rows)
                 if probabilities:
-                    shares = self.estimator.predict_proba(block.X)
+                    shares = self.estimator.predict_proba(rows)
             yield PredictedBlock(predictions, shares, block.extra)
         if cells:
-            said = averaged.text(self.estimator, cells, self.schema.feature_names)
-            warnings.warn(said, AveragedCellsWarning, stacklevel=2)
+            warnings.warn(averaged.text_by_column(cells), AveragedCellsWarning, stacklevel=2)
 
     def evaluate(
         self,
@@ -292,16 +292,22 @@ class TableModel:
         schema = self.schema if unit is None else with_unit(self.schema, unit)
         return evaluate_table(self.estimator, schema, table, asked, by, **reading)
 
-    def summary(self, level: float = 0.95, *, odds_ratios: bool = False) -> Any:
-        """Return the table of coefficients, by the names of the encoded columns."""
-        names = self.schema.feature_names
-        return self.estimator.summary(level, odds_ratios=odds_ratios, names=names)
+    def summary(self, level: float = 0.95, *, odds_ratios: bool | None = None) -> Any:
+        """Return the table of coefficients, by column and in the units of the table."""
+        return self.estimator.summary(level, odds_ratios=odds_ratios)
 
-    def plot_effects(self) -> Figure:
+    def plot_effects(
+        self, *, columns: Sequence[str] | None = None, panels: int | None = None
+    ) -> Figure:
         """Draw the effect of each column on the score, in the units of the table."""
-        units = Design(self.schema).units
-        figure: Figure = self.estimator.plot_effects(self.schema.feature_names, units)
+        figure: Figure = self.estimator.plot_effects(columns=columns, panels=panels)
         return figure
+
+    def explain(self, table: Any) -> Explanation:
+        """Return what each column contributes to the scores of a table's rows."""
+        rows, _, _ = tables.read(table, self.schema, dtype="float64", target=False)
+        found: Explanation = self.estimator.explain(EncodedRows(rows, self.schema))
+        return found
 
     def card(self, **about: Any) -> Card:
         """Return the privacy card; ``about`` has the keywords of `discreet.card.card`."""

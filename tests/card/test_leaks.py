@@ -5,9 +5,12 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer, make_column_transformer
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
+from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -29,6 +32,7 @@ from discreet import card as cards
 from discreet.card.documents import assessment
 from discreet.card.leaks import leaky_steps
 from discreet.core import Guarantee
+from discreet.statement import GROUPS_LOST
 
 N = 400
 RNG = np.random.default_rng(5)
@@ -231,10 +235,82 @@ def test_settings_decide_on_what_a_step_learns(step, leaks):
     assert bool(list(leaky_steps(make_pipeline(step, model())))) is leaks
 
 
+def test_texts_that_are_hashed_and_types_that_declare_labels_are_clean():
+    texts = make_pipeline(
+        FunctionTransformer(lambda table: table["ward"].tolist()),
+        HashingVectorizer(n_features=8, norm=None),
+        model(),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        texts.fit(TABLE, LABELS)
+        by_type = LogisticRegression(1.0, 1e-6).fit(TABLE[["age"]], LABELS == 1)
+    for made in (cards.card(texts), by_type.card()):
+        assert made.banner == ""
+        assert "outside the budget" not in cards.text(made)
+        assert "labels were taken" not in cards.text(made)
+        assert 'class="banner"' not in cards.html(made)
+
+
+class SelectCols(BaseEstimator, TransformerMixin):
+    """Stands in for skrub's: it has the same name and settings."""
+
+    def __init__(self, cols):
+        self.cols = cols
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return X[self.cols]
+
+
+class ApplyToCols(SelectCols):
+    """The same for a step that fits a transformer to columns."""
+
+    def __init__(self, transformer, cols=()):
+        self.transformer = transformer
+        self.cols = cols
+
+
+@pytest.mark.parametrize(
+    ("step", "names"),
+    [
+        (SelectCols(["age"]), []),
+        (SelectCols("age"), []),
+        (SelectCols(lambda column: column.max() > 3), ["SelectCols"]),
+        (ApplyToCols(FunctionTransformer()), []),
+        (ApplyToCols(StandardScaler()), ["StandardScaler"]),
+    ],
+    ids=["list", "name", "rule", "blind", "scaler"],
+)
+def test_steps_of_skrub_are_judged_by_what_they_fit(step, names):
+    found = leaky_steps(make_pipeline(step, model()))
+    assert [type(each).__name__ for each in found] == names
+
+
+def test_groups_that_a_search_lost_open_the_card():
+    search = GridSearchCV(
+        LogisticRegression(1.0, 1e-6, classes=[0, 1]), {"alpha": [1e-4]}, cv=GroupKFold(2)
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search.fit(TABLE[["age"]], LABELS, groups=np.arange(N) // 2)
+    fitted = search.best_estimator_
+    assert GROUPS_LOST in fitted.guarantee_.public
+    made = fitted.card()
+    assert "NOT PRIVATE in part: The ids of people did not reach the fit" in made.banner
+    assert any("metadata routing" in text for text in made.warnings)
+
+
 def test_labels_taken_from_y_are_on_the_card_as_well():
     with pytest.warns(PrivacyLeakWarning, match="labels were taken"):
         fitted = LogisticRegression(1.0, 1e-6).fit(TABLE[["age"]], np.where(LABELS, "yes", "no"))
     assert "the class labels, taken from y outside the budget" in fitted.guarantee_.public
     for made in (fitted.card(), cards.card(fitted.guarantee_)):
+        assert made.banner == (
+            "NOT PRIVATE in part: The class labels were taken from the data, outside the budget. "
+            "The promise below does not cover that."
+        )
         assert any("labels were taken from the data" in text for text in made.warnings)
         assert "the class labels are outside the budget" in " ".join(cards.text(made).split())

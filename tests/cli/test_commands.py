@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import discreet
@@ -137,7 +138,7 @@ def test_one_table_in_several_files_gives_the_model_of_one_file(people, folder, 
         command = ["fit", str(source), "--schema", str(people / "people.toml"), "--epsilon", "3"]
         command += ["--delta", "1e-6", "-o", str(model), "--test-seed", "1", "--force", *memory]
         assert run(command) == Exit.OK
-        weights.append(discreet.load(model)[-1].coef_)
+        weights.append(discreet.load(model).coef_)
     for other in weights[1:]:
         np.testing.assert_allclose(other, weights[0], rtol=1e-9)
 
@@ -157,7 +158,7 @@ def test_a_fit_on_a_cluster_gives_the_same_model(people, folder, tmp_path, capsy
             "--force",
         ]
         assert run([*command, *engine]) == Exit.OK
-        weights.append(discreet.load(tmp_path / "m.json")[-1].coef_)
+        weights.append(discreet.load(tmp_path / "m.json").coef_)
     np.testing.assert_allclose(weights[1], weights[0], rtol=1e-9)
 
 
@@ -225,9 +226,9 @@ def test_the_model_learned(people, model, capsys):
 def test_numeric_columns_have_curves_unless_told_otherwise(people, tmp_path):
     assert fit(people, tmp_path / "curves.json") == Exit.OK
     assert fit(people, tmp_path / "lines.json", "--features", "linear") == Exit.OK
-    assert discreet.load(tmp_path / "curves.json")[-1].features_.expansion is not None
-    linear = discreet.load(tmp_path / "lines.json")[-1].features_
-    assert linear.bounds is None
+    assert discreet.load(tmp_path / "curves.json").features_.expansion is not None
+    linear = discreet.load(tmp_path / "lines.json").features_
+    assert linear.bounds.name == "windows"
     assert linear.expansion is None
     assert fit(people, tmp_path / "none.json", "--features", "trees") == Exit.USAGE
 
@@ -569,7 +570,7 @@ def test_fits_of_the_command_are_not_reproducible_unless_asked(people, tmp_path,
         ("d", ("--test-seed", "1")),
     ):
         assert fit(people, tmp_path / name, *more) == Exit.OK
-        weights.append(discreet.load(tmp_path / name)[-1].coef_)
+        weights.append(discreet.load(tmp_path / name).coef_)
     assert not np.array_equal(weights[0], weights[1])
     assert np.array_equal(weights[2], weights[3])
     assert "Not private" in capsys.readouterr().err
@@ -743,11 +744,11 @@ def test_evaluate_shows_matrix_and_calibration(people, model, capsys, more):
 
 def test_predictions_say_once_how_many_cells_they_averaged(people, model, tmp_path, capsys):
     """A category that the fit never saw has no weight: blocks add up to one sentence."""
-    pipeline = discreet.load(model)
-    names = list(pipeline[0].get_feature_names_out())
-    kept = pipeline[-1].features_.expansion.kept(len(names)).tolist()
-    pipeline[-1].coef_[:, kept.index(names.index("job=(other)"))] = 0.0  # if it is not anyway
-    discreet.save(pipeline, tmp_path / "m.json")
+    fitted = discreet.load(model)
+    names = fitted.design_.feature_names
+    kept = fitted.features_.expansion.kept(len(names)).tolist()
+    fitted.coef_[:, kept.index(names.index("job=(other)"))] = 0.0  # if it is not anyway
+    discreet.save(fitted, tmp_path / "m.json")
     lines = (people / "held-out.csv").read_text().splitlines()
     for at in (1, 5, 900):
         age, _, *rest = lines[at].split(",")
@@ -758,6 +759,80 @@ def test_predictions_say_once_how_many_cells_they_averaged(people, model, tmp_pa
     command += [str(tmp_path / "b.csv"), "--probabilities", "-o", str(tmp_path / "p.csv")]
     assert run(command) == Exit.OK
     said = " ".join(capsys.readouterr().err.replace("│", " ").split())
-    assert said.count("do not move these predictions") == 1
-    assert "3 cells" in said
-    assert "noise: job=(other)." in said
+    assert said.count("scored as the average of the column") == 1
+    assert "3 cells are" in said
+    assert "noise: job (3)." in said
+
+
+# ---- without a schema file
+
+
+@pytest.fixture(scope="module")
+def typed(people, tmp_path_factory):
+    """The table of people as a Parquet file with types."""
+    table = pd.read_csv(people / "people.csv", na_values=["?"]).drop(columns=["note", "gain"])
+    path = tmp_path_factory.mktemp("typed") / "people.parquet"
+    table.assign(high=table.income == "high").to_parquet(path)
+    return path
+
+
+DECLARED = ("--column", "age=18:90", "--column", "job=clerk,nurse,smith")
+
+
+def test_types_and_options_take_the_place_of_a_schema(typed, tmp_path, capsys):
+    path = tmp_path / "m.json"
+    asked = ["fit", str(typed), "--target", "income", "--classes", "high,low", *DECLARED]
+    asked += ["--column", "high=ignored", "--epsilon", "3", "--delta", "1e-6", "-o", str(path)]
+    assert run(asked) == Exit.OK
+    columns = discreet.load(path).design_.schema.columns
+    assert (columns["age"].low, columns["age"].high) == (18, 90)
+    assert columns["job"].values == ("clerk", "nurse", "smith")
+    assert "high" not in discreet.load(path).design_.schema.used
+    capsys.readouterr()
+    assert run(["predict", str(path), str(typed)]) == Exit.OK
+    assert set(capsys.readouterr().out.split()[1:]) == {"high", "low"}
+
+
+def test_a_fit_with_intervals_prints_them(typed, tmp_path, capsys):
+    path = tmp_path / "m.json"
+    asked = ["fit", str(typed), "--target", "high", *DECLARED, "--column", "income=ignored"]
+    asked += ["--epsilon", "3", "--delta", "1e-6", "-o", str(path), "--force"]
+    assert run([*asked, "--inference", "--odds-ratios"]) == Exit.OK
+    out = capsys.readouterr().out
+    assert "odds ratio" in out
+    assert out.index("std err") < out.index("This fit is")
+    assert run([*asked, "--inference", "--json"]) == Exit.OK
+    assert "age" in json.dumps(json.loads(capsys.readouterr().out)["coefficients"])
+    assert run([*asked, "--odds-ratios"]) == Exit.USAGE
+    assert "pass --inference too" in " ".join(capsys.readouterr().err.split())
+
+
+def test_an_evaluation_has_subgroups(typed, tmp_path, capsys):
+    path = tmp_path / "m.json"
+    asked = ["fit", str(typed), "--target", "high", *DECLARED, "--column", "income=ignored"]
+    assert run([*asked, "--epsilon", "3", "--delta", "1e-6", "-o", str(path)]) == Exit.OK
+    capsys.readouterr()
+    asked = ["evaluate", str(path), str(typed), "--epsilon", "2", "--json", "--by"]
+    for by in ("job", "job=clerk,nurse,smith"):
+        assert run([*asked, by]) == Exit.OK
+        found = json.loads(capsys.readouterr().out)
+        assert {"clerk", "nurse", "smith"} <= set(found["subgroups"])
+        assert found["guarantee"]["epsilon"] == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ((), "--column job=…"),
+        (("--column", "job"), "must be NAME=LOW:HIGH or NAME=TEXT,…"),
+        (("--column", "age=18-90"), "--column age must be LOW:HIGH"),
+        (("--target-bounds", "3", *DECLARED), "--target-bounds must be LOW:HIGH"),
+    ],
+)
+def test_a_missing_or_wrong_declaration_names_the_option(typed, tmp_path, capsys, more, said):
+    asked = ["fit", str(typed), "--target", "high", "--column", "income=ignored", "--epsilon", "1"]
+    assert run([*asked, "--delta", "1e-6", "-o", str(tmp_path / "m.json"), *more]) == Exit.USAGE
+    err = " ".join(capsys.readouterr().err.split())
+    assert said in err
+    assert "The command has no option" not in err
+    assert "clerk" not in err

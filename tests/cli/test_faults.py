@@ -107,7 +107,7 @@ class TestFullDisk:
         (kept,) = elsewhere.iterdir()
         assert str(kept) in text
         assert stat.S_IMODE(kept.stat().st_mode) == 0o600
-        assert discreet.load(kept)[-1].guarantee_.epsilon == 3
+        assert discreet.load(kept).guarantee_.epsilon == 3
         entry = dataset.records()[0]["entry"]
         assert f"Entry{entry}oftheledger" in text
         assert "countsε=3,δ=1e-06,whichisspent" in text
@@ -123,7 +123,7 @@ class TestFullDisk:
         assert run(command(people, out / "m.json")) == Exit.UNEXPECTED
         shown = capsys.readouterr()
         (tmp_path / "m.json").write_text(shown.out)
-        assert discreet.load(tmp_path / "m.json")[-1].guarantee_.epsilon == 3
+        assert discreet.load(tmp_path / "m.json").guarantee_.epsilon == 3
         assert "kept on standard output" in " ".join(shown.err.split())
         assert "ε = 3, δ = 1e-06 is spent" in " ".join(shown.err.split())
 

@@ -53,8 +53,9 @@ def test_fits_protect_people(visits, tmp_path, capsys, by):
     assert said["unit"] == "person"
     assert said["rows"] is None  # how many rows the people have is not public
     loaded = discreet.load(path)
-    assert loaded[0].schema.unit == "person"
-    assert loaded[-1].n_features_in_ == 7  # no feature of ids
+    assert loaded.design_.schema.unit == "person"
+    assert "person" not in loaded.feature_names_in_
+    assert loaded.n_encoded_ == 7  # no feature of ids
     assert run(["explain", str(path)]) == Exit.OK
     out = capsys.readouterr().out
     assert "one person with all of their rows" in out
@@ -116,7 +117,7 @@ def test_class_weights(visits, tmp_path, capsys):
         shares[name] = np.mean([x == "high" for x in capsys.readouterr().out.split()[1:]])
     assert shares["heavy"] > shares["plain"] + 0.1
     assert abs(shares["balanced"] - shares["plain"]) < 0.1  # classes are nearly balanced
-    heavy = discreet.load(tmp_path / "heavy.json")[-1]
+    heavy = discreet.load(tmp_path / "heavy.json")
     assert heavy.class_weight == {"high": 20.0, "low": 1.0}  # by label, not by code
     assert "the weights of the classes" in heavy.guarantee_.public
 

@@ -21,6 +21,7 @@ from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
 from discreet.core.questions import (
     ColumnBounds,
+    EdgeCounts,
     ExponentCounts,
     MedianNorm,
     OuterSum,
@@ -39,12 +40,14 @@ SMALL = Gaussian(100.0)
 CHOICE = ExponentialMechanism(0.01, monotone=False)
 PUBLIC = Public(Relation.REPLACE_ONE, 9, 2, 2, None)
 
+EDGES = EdgeCounts((0, 1), np.array([[0.0, 1.0, 2.0]] * 2))
 
 ANSWERS = {
     RowSum: [1.0, -2.0],
     OuterSum: [3.0, 0.5, 4.0],
     SquareSum: [3.0, 4.0],
     ExponentCounts: [0.0] * 258,
+    EdgeCounts: [0.0] * 6,
     MedianNorm: lambda question: norm_counts(np.linspace(0.5, 1.5, 1000), question.largest),
     ColumnBounds: lambda _: Counts(cell_counts(np.arange(1000.0), edges()), 1),
 }
@@ -67,6 +70,7 @@ def test_every_answer_was_charged_first():
     curator.ask(SquareSum(curator.row_norm), SMALL)
     curator.ask(MedianNorm(), CHOICE)
     curator.ask(ExponentCounts(curator.n_features), SMALL)
+    curator.ask(EDGES, SMALL)
     assert rows.charges_when_read == [
         1,
         2,
@@ -74,6 +78,7 @@ def test_every_answer_was_charged_first():
         5,
         6,
         7,
+        8,
     ]  # two for a column
 
 
@@ -81,7 +86,7 @@ def test_nothing_is_read_that_is_not_affordable_or_makes_no_sense():
     rows, curator = spied()
     norm = curator.row_norm
     sums = (RowSum(norm), OuterSum(norm), SquareSum(norm), ExponentCounts(curator.n_features))
-    for question in sums:
+    for question in (*sums, EDGES):
         with pytest.raises(BudgetExceeded):
             curator.ask(question, Gaussian(0.1))
         with pytest.raises(TypeError, match="Gaussian or L2Norm"):
@@ -363,3 +368,38 @@ def test_columns_of_exponent_counts_are_those_of_the_table_without_the_intercept
     noisy = curator.ask(ExponentCounts(curator.n_features), Gaussian(50.0))
     assert noisy.values.size == 129 * 12
     assert noisy.deviation == pytest.approx(50.0 * math.sqrt(12), rel=1e-4)
+
+
+@pytest.mark.parametrize(("relation", "change"), [("add_remove", 1.0), ("replace_one", 2.0)])
+def test_noise_of_counts_between_edges_by_relation(relation, change):
+    """√c or √(2c) times the multiplier for c columns, however many cells they have."""
+    account = Account(Budget(1.0, 1e-6, relation))
+    account.reserve(divide(account.budget, [("all", 0.5)], ("gdp",)))
+    rows = as_rows(np.zeros((5, 40)), np.zeros(5), fit_intercept=False)
+    curator = Curator(rows, account, Noise(SeededBits(3)))
+    curator.open_reserved(0)
+    cells = np.tile(np.arange(1.0, 302.0), (9, 1))
+    noisy = curator.ask(EdgeCounts(tuple(range(9)), cells), Gaussian(50.0))
+    expected = 50.0 * math.sqrt(change * 9)
+    assert noisy.deviation == pytest.approx(expected, rel=1e-4)
+    assert noisy.values.size == 301 * 9
+    assert np.mean(noisy.values**2) == pytest.approx(expected**2, rel=0.15)
+
+
+def test_columns_and_edges_of_counts_must_fit_the_rows():
+    account = Account(Budget(1.0, 1e-6, "add_remove"))
+    account.reserve(divide(account.budget, [("all", 0.5)], ("gdp",)))
+    rows = as_rows(np.ones((5, 3)), np.zeros(5), fit_intercept=True)
+    curator = Curator(rows, account, Noise(SeededBits(3)))
+    curator.open_reserved(0)
+    one = np.array([[0.0, 1.0]])
+    for columns in ((3,), (-1,), (), (0, 0)):
+        with pytest.raises(ValueError, match="columns must name some of 3 columns, each once"):
+            curator.ask(EdgeCounts(columns, np.tile(one, (len(columns), 1))), Gaussian(50.0))
+    for edges_of in (one, np.array([[0.0], [0.0]]), np.zeros(2)):
+        with pytest.raises(ValueError, match="column_edges must have one row"):
+            curator.ask(EdgeCounts((0, 1), edges_of), Gaussian(50.0))
+    for edges_of in ([[1.0, 1.0]], [[0.0, math.inf]], [[1.0, 0.0]]):
+        with pytest.raises(ValueError, match="finite and increasing"):
+            curator.ask(EdgeCounts((0,), np.array(edges_of)), Gaussian(50.0))
+    assert curator.spent_share == 0

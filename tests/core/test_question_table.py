@@ -98,6 +98,7 @@ def test_pages_name_what_exists():
         ("ScoreSum", "sC + 2E", "2sC + 2E"),
         ("ClassCounts", "1 + 2E", "√2 + 2E"),
         ("ExponentCounts", "√d + 2E", "√2·√d + 2E"),
+        ("EdgeCounts", "√c + 2E", "√2·√c + 2E"),
         ("LineLosses", "C + 4E, monotone", "C + 4E"),
         ("CornerGradient", "C + 2E", "2C + 2E"),
         ("MedianNorm", "1/2", "1"),

@@ -15,6 +15,7 @@ import tomllib
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
 
@@ -201,6 +202,9 @@ def prepared(tmp_path_factory):
     table = "\n".join([",".join(columns), *map(",".join, cells)]) + "\n"
     for name in files(".csv"):
         (folder / name).write_text(table)
+    typed = {name: columns[name] for name in ("age", "sex", "readmitted", "patient_nbr")}
+    for name in files(".parquet"):
+        pd.DataFrame(typed).to_parquet(folder / name)
     used = {"age": Numeric(0, 120), "sex": Categorical(["F", "M"])}
     unused = {name: Ignored() for name in columns if name not in (*used, targets[0])}
     schema = Schema({**used, **unused}, target=Target(targets[0], ["no", "yes"]))

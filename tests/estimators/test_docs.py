@@ -62,6 +62,7 @@ def test_the_schema_and_the_code_of_the_page_on_tables_run(tmp_path, monkeypatch
             "diag_1": rng.choice(["250.83", "401", "786"], n),
             "diag_2": rng.choice(["a", "b", "c"], n),
             "id": np.arange(n),
+            "admitted": pd.Timestamp("2015-01-01") + pd.to_timedelta(rng.integers(0, 2000, n), "D"),
         }
     )
     (tmp_path / "visits.toml").write_text(blocks("tables.md", "toml")[0], "utf-8")
@@ -72,7 +73,7 @@ def test_the_schema_and_the_code_of_the_page_on_tables_run(tmp_path, monkeypatch
     written = []
     names = {"frame": frame, "write": lambda ids, labels: written.append((ids, labels))}
     found = blocks("tables.md", "python")
-    assert len(found) == 6
+    assert len(found) == 10
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", "All coefficients are 0")  # of few rows

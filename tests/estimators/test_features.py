@@ -121,7 +121,7 @@ def test_columns_may_be_named():
     model = LogisticRegression(5.0, 1e-6, classes=[False, True], columns={"b": (0, 10)})
     model.fit(frame, RING)
     assert model.features_.expansion.columns == (1,)
-    with pytest.raises(ValueError, match="'d', which X does not have"):
+    with pytest.raises(ValueError, match="'d', which the table does not have"):
         model.set_params(columns=["d"]).fit(frame, RING)
     with pytest.raises(ValueError, match="Names need a DataFrame"):
         model.set_params(columns=["b"]).fit(X, RING)

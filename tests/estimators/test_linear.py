@@ -146,7 +146,7 @@ def test_bounds_are_a_feature_map_that_the_model_is_linear_in():
 
 def test_bounds_must_come_first():
     model = LogisticRegression(classes=[0, 1], preparation=[Radius(), Bounds([1])])
-    with pytest.raises(ValueError, match="Bounds must be the first step"):
+    with pytest.raises(ValueError, match="Bounds or Windows must be the first step"):
         model.fit(X, Y)
 
 

@@ -5,6 +5,7 @@ import os
 import stat
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -276,7 +277,7 @@ def test_two_entries_of_one_name_are_refused(good, tmp_path):
     body = good.decode().rpartition(',\n"sha256"')[0]
     load(sealed(body, tmp_path / "model.json"))
     with pytest.raises(ModelFileError, match="two entries of one name"):
-        load(sealed(body + ',\n"table": null', tmp_path / "model.json"))
+        load(sealed(body + ',\n"warning": null', tmp_path / "model.json"))
 
 
 @pytest.mark.parametrize(
@@ -476,12 +477,14 @@ def pipeline():
 def test_a_pipeline_comes_back(pipeline, tmp_path):
     whole, table = pipeline
     read = round_trip(whole, tmp_path)
-    assert [name for name, _ in read.steps] == ["table", "model"]
-    assert read[0].schema == whole[0].schema
-    assert list(read[0].schema.columns) == ["zeta", "alpha", "income"]
-    assert np.array_equal(read.predict_proba(table), whole.predict_proba(table))
-    assert np.array_equal(read.predict(table), whole.predict(table))
-    assert read[-1].guarantee_ == whole[-1].guarantee_
+    assert isinstance(read, LogisticRegression)
+    assert read.schema == read.design_.schema == whole[0].schema
+    assert read.feature_names_in_.tolist() == ["zeta", "alpha", "income"]
+    frame = pd.DataFrame(table)
+    assert np.array_equal(read.predict_proba(frame), whole.predict_proba(table))
+    assert np.array_equal(read.predict(frame), whole.predict(table))
+    assert read.guarantee_ == whole[-1].guarantee_
+    assert whole[-1].design_ is None  # the pipeline is as it was
 
 
 def test_a_schema_of_another_width_or_order_is_refused(pipeline, tmp_path):
@@ -489,11 +492,11 @@ def test_a_schema_of_another_width_or_order_is_refused(pipeline, tmp_path):
     save(pipeline[0], path)
     content = json.loads(path.read_text())
     narrow = copy.deepcopy(content)
-    del narrow["table"]["schema"]["columns"]["zeta"]
-    with pytest.raises(ModelFileError, match="encoded columns"):
+    del narrow["estimator"]["fitted"]["design"]["columns"]["zeta"]
+    with pytest.raises(ModelFileError, match="columns of the design"):
         load(signed(narrow, tmp_path / "narrow.json"))
-    columns = content["table"]["schema"]["columns"]
-    content["table"]["schema"]["columns"] = dict(reversed(columns.items()))
+    columns = content["estimator"]["fitted"]["design"]["columns"]
+    content["estimator"]["fitted"]["design"]["columns"] = dict(reversed(columns.items()))
     path.write_text(json.dumps(content))
     with pytest.raises(ModelFileError, match="checksum"):
         load(path)
@@ -502,18 +505,24 @@ def test_a_schema_of_another_width_or_order_is_refused(pipeline, tmp_path):
 @pytest.mark.parametrize(
     ("entry", "value"),
     [
-        *[("sparse", value) for value in (0, 1, -0.0, 1.0, "no", None)],
-        ("dtype", "float16"),
-        ("steps", ["model", "model"]),
-        ("steps", ["table", 3]),
-        ("schema", []),
+        (("fitted", "design"), []),
+        (("fitted", "design"), None),
+        (("fitted", "design", "unit"), "zeta"),
+        (("fitted", "design", "target"), {"column": "alpha", "classes": ["no", "yes"]}),
+        (("fitted", "design", "columns", "zeta", "low"), 20),
+        (("settings", "schema"), "visits.toml"),
+        (("settings", "schema"), {}),
+        (("settings", "columns"), [["zeta", {"kind": "ignored"}]]),
     ],
 )
-def test_a_wrong_table_is_refused_when_it_is_read(entry, value, pipeline, tmp_path):
+def test_a_wrong_design_is_refused_when_it_is_read(entry, value, pipeline, tmp_path):
     path = tmp_path / "model.json"
     save(pipeline[0], path)
     content = json.loads(path.read_text())
-    content["table"][entry] = value
+    at = content["estimator"]
+    for key in entry[:-1]:
+        at = at[key]
+    at[entry[-1]] = value
     with pytest.raises(ModelFileError):
         load(signed(content, path))
 

@@ -19,7 +19,14 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import discreet
-from discreet import Budget, Ledger, NotSupported, PrivacyError, PrivacyLeakWarning
+from discreet import (
+    Budget,
+    Ledger,
+    LogisticRegression,
+    NotSupported,
+    PrivacyError,
+    PrivacyLeakWarning,
+)
 from discreet.core import Relation
 from discreet.estimators import measures
 from discreet.estimators.classifiers import Link
@@ -469,11 +476,14 @@ def test_the_unit_of_a_schema_reaches_the_evaluation(people):
     found = discreet.evaluate(model, people, epsilon=1.0, by="sex")
     assert found.unit == found.guarantee.unit == "person"
     assert found.size == people.person.nunique()
-    pipeline = Pipeline([("table", schema.transformer()), ("model", model.estimator)])
+    last = LogisticRegression(5.0, classes=schema.target.labels)
+    pipeline = Pipeline([("table", schema.transformer()), ("model", last)])
+    pipeline.fit(people, people.income, model__groups=people.person)
     again = discreet.evaluate(pipeline, people, epsilon=1.0, by="sex")
     assert again.guarantee.unit == "person"
     exact = discreet.evaluate(pipeline, people)
-    assert exact.measures == pytest.approx(discreet.evaluate(model, people).measures)
+    given = discreet.evaluate(pipeline, people, people.income, groups=people.person)
+    assert exact.measures == pytest.approx(given.measures)
     with pytest.raises(ValueError, match="whose unit says whose rows"):
         discreet.evaluate(pipeline, people, groups=people.person)
     with pytest.raises(PrivacyError, match="names the unit 'person'"):

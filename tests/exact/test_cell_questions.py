@@ -12,7 +12,7 @@ from discreet.core.noise import Noise
 from discreet.core.questions import Public
 from discreet.errors import BudgetExceeded, PrivacyError
 from discreet.exact.cell_questions import CellBounds, KindVote, TextCounts
-from discreet.exact.histogram import LimitedHistogram, StabilityHistogram
+from discreet.exact.histogram import GaussianHistogram, LimitedHistogram, StabilityHistogram
 from discreet.rows.moments import edges
 
 RELATIONS = [Relation.ADD_REMOVE, Relation.REPLACE_ONE]
@@ -239,6 +239,6 @@ def test_every_question_states_its_proof():
         assert kind.proof in ("histogram", "ranges")
         assert all(
             issubclass(mechanism, (Laplace, SelectionMechanism))
-            or mechanism in (StabilityHistogram, LimitedHistogram)
+            or mechanism in (StabilityHistogram, LimitedHistogram, GaussianHistogram)
             for mechanism in kind.mechanisms
         )

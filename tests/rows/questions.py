@@ -10,6 +10,7 @@ from discreet.core.questions import (
     ColumnBounds,
     CornerGradient,
     CurvatureSum,
+    EdgeCounts,
     ExponentCounts,
     Gradient,
     LineLosses,
@@ -91,6 +92,7 @@ STORED = {
         r, CornerGradient(Huber(0.5), weights_of(r), 0.7, np.zeros(r.n_parameters))
     ),
     "column": lambda r: exact(r, ColumnBounds(2, 0.9)),
+    "edges": lambda r: exact(r, EdgeCounts((0, 2), np.array([[-1.0, 0.0, 0.5]] * 2))),
     "hessian": lambda r: r.hessian_sum(weights_of(r), Logistic()) if r.dense else np.zeros(1),
     "hessians": lambda r: r.hessian_sum(weights_of(r, 3), Softmax(3)) if r.dense else np.zeros(1),
     "product": lambda r: r.hessian_product(weights_of(r), Logistic(), along(r)),

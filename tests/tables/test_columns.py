@@ -90,6 +90,6 @@ def test_scales_keep_order_and_sign(scale, a, b):
 
 def test_every_kind_has_a_name_of_its_own():
     assert sorted(KINDS) == [
-        "boolean", "categorical", "hashed", "ignored", "numeric", "ordinal",
+        "boolean", "categorical", "date", "discovered", "hashed", "ignored", "numeric", "ordinal",
     ]  # fmt: skip
     assert all(column.kind == name for name, column in KINDS.items())

@@ -93,8 +93,8 @@ class TestDraft:
         assert kinds["age"]["kind"] == "numeric"
         assert kinds["city"]["kind"] == "categorical"
         assert kinds["member"]["kind"] == "boolean"
-        assert kinds["when"]["kind"] == "ignored"
-        assert "date" in kinds["when"]["reason"]
+        assert kinds["when"]["kind"] == "date"
+        assert "# low = 2000-01-01 " in draft(parquet_file)
 
     def test_a_file_without_header_needs_names(self, tmp_path):
         path = tmp_path / "bare.csv"

@@ -21,7 +21,7 @@ from discreet.exact import cell_questions
 from discreet.exact.cell_questions import CellBounds, KindVote, TextCounts
 from discreet.exact.histogram import LimitedHistogram, StabilityHistogram
 from discreet.tables import cell_rows, estimate
-from discreet.tables.columns import Boolean, Categorical, Ignored, Numeric
+from discreet.tables.columns import Boolean, Categorical, Date, Ignored, Numeric
 from discreet.tables.schema import Schema
 
 pa = pytest.importorskip("pyarrow")
@@ -62,7 +62,7 @@ class TestPrivateDraft:
             20.0, 69.0, missing=True, invalid="missing", integer=True
         )
         assert schema.columns["member"] == Boolean(missing=True)
-        assert isinstance(schema.columns["when"], Ignored)
+        assert schema.columns["when"] == Date(missing=True, invalid="missing")
         assert set(schema.target.classes) == {"no", "yes"}
         assert not any("which columns" in what for what in schema.spent.what)
         assert read(parquet_file, schema).X.shape == (N, schema.width)

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from discreet.card import risk, sections
-from discreet.card.descriptions import Bullets, describe_model, last_step, listed, shown
+from discreet.card.descriptions import Bullets, describe_model, last_step, shown
 from discreet.card.leaks import leaky_steps, steps_of
 from discreet.card.sections import Costs, budget_text
 from discreet.core import Guarantee, Relation
-from discreet.statement import learned_outside, neighbours, steps_outside, uncovered
+from discreet.statement import learned_outside, neighbours, outside_budget, uncovered
 from discreet.tables.declarations import Spent
 
 
@@ -177,9 +177,10 @@ def _schemas(model: Any, schema: Any) -> list[Any]:
     """Return the given schema, if any, and those of the pipeline's steps."""
     found = [] if schema is None else [schema]
     for step in steps_of(model):
-        own = getattr(step, "schema", None)
-        if hasattr(own, "spent") and own not in found:
-            found.append(own)
+        for own in (getattr(step, "schema", None), getattr(step, "design_", None)):
+            declared = getattr(own, "schema", own)
+            if hasattr(declared, "spent") and declared not in found:
+                found.append(declared)
     return found
 
 
@@ -203,12 +204,9 @@ def _banner(guarantee: Guarantee) -> str:
         return "NOT PRIVATE: computed on the exact rows. It protects nobody."
     if not guarantee.secure:
         return "TEST MODE, NOT PRIVATE: a seed was fixed, so the noise can be predicted."
-    if steps := steps_outside(guarantee):
-        named = listed(steps)
-        return (
-            f"NOT PRIVATE in part: {named} learned from the exact rows, outside the budget. "
-            "The promise below does not cover that."
-        )
+    if found := outside_budget(guarantee):
+        said = " ".join(map(shown, found))
+        return f"NOT PRIVATE in part: {said} The promise below does not cover that."
     return ""
 
 

@@ -9,7 +9,7 @@ from typing import Any
 _COLUMNS_SHOWN = 60  # columns of a schema that a card lists one by one
 _LEFT_OUT = {
     "random_state", "ledger", "progress", "verbose", "epsilon", "delta", "relation", "classes",
-    "numeric",
+    "schema",
 }  # fmt: skip
 """Parameters of a model that the card does not list, or lists elsewhere."""
 
@@ -89,8 +89,8 @@ def describe_model(model: Any) -> TextTable:
         ran = getattr(estimator, "solver_", None)
         chosen = f", which ran {shown(ran)}" if solver == "auto" and ran else ""
         rows.append(("Solver", f"{_component(solver)}{chosen}"))
-    if hasattr(estimator, "n_features_in_"):
-        rows.append(("Encoded columns", f"{estimator.n_features_in_:,}"))
+    if hasattr(estimator, "n_encoded_"):
+        rows.append(("Encoded columns", f"{estimator.n_encoded_:,}"))
     expansion = getattr(getattr(estimator, "features_", None), "expansion", None)
     if expansion is not None:
         features = f"{expansion.name}: {expansion.count:,} of {len(expansion.columns):,} columns"
@@ -156,6 +156,11 @@ def _describe_column(column: Any) -> str:
         texts = ["yes or no"]
     elif kind == "hashed":
         texts = [f"any text, in {column.buckets:,} buckets of a public hash"]
+    elif kind == "date":
+        texts = ["any date" if column.low is None else f"{column.low} to {column.high}"]
+        texts += [f"{part} as levels" for part in column.parts]
+    elif kind == "discovered":
+        texts = ["levels found in the fit, within its budget"]
     elif kind == "ignored":
         return f"not used{f': {shown(column.reason, 80)}' if column.reason else ''}"
     else:

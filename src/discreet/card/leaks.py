@@ -18,10 +18,16 @@ from sklearn.utils import get_tags
 _BLIND = frozenset(
     {
         "GaussianRandomProjection", "SparseRandomProjection", "RBFSampler", "SkewedChi2Sampler",
-        "PolynomialCountSketch", "PolynomialFeatures", "AdditiveChi2Sampler",
+        "PolynomialCountSketch", "PolynomialFeatures", "AdditiveChi2Sampler", "MinHashEncoder",
     }
 )  # fmt: skip
-"""Steps of scikit-learn whose fit uses the shape of X alone."""
+"""Steps of scikit-learn and skrub whose fit uses the shape of X alone."""
+
+_SELECTORS = frozenset({"SelectCols", "DropCols"})
+"""Steps of skrub that choose columns: by their names, or by a rule that may depend on cells."""
+
+_APPLIERS = frozenset({"ApplyToCols", "ApplyToFrame", "ApplyToEachCol", "ApplyToSubFrame"})
+"""Steps of skrub that fit copies of a transformer to columns."""
 
 _ENCODERS = frozenset({"OneHotEncoder", "OrdinalEncoder"})
 """Steps that learn nothing but categories, which may be given."""
@@ -65,6 +71,9 @@ def _parts(step: Any) -> list[tuple[str, Any]] | None:
         return list(step.transformer_list)
     if isinstance(step, ColumnTransformer):  # which fits copies
         return [part[:2] for part in getattr(step, "transformers_", step.transformers)]
+    if type(step).__name__ in _APPLIERS and hasattr(step, "transformer"):
+        fitted = getattr(step, "transformers_", None)
+        return list(fitted.items()) if fitted else [("", step.transformer)]
     return None
 
 
@@ -78,5 +87,9 @@ def _learns_nothing(step: Any) -> bool:
         given = settings.get("categories", "auto")
         rare = (settings.get("min_frequency"), settings.get("max_categories"))
         return not isinstance(given, str) and rare == (None, None)
+    if type(step).__name__ in _SELECTORS:
+        chosen = settings.get("cols")
+        names = [chosen] if isinstance(chosen, str) else chosen
+        return isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
     constant = settings.get("strategy") == "constant" and not settings.get("add_indicator")
     return constant or np.ndim(settings.get("knots", "")) == 2

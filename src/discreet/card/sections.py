@@ -21,7 +21,14 @@ from discreet.card.descriptions import (
     summarise_uses,
 )
 from discreet.core import Guarantee
-from discreet.statement import LABELS_TAKEN, MEASURES, neighbours, steps_outside
+from discreet.statement import (
+    GROUPS_LOST,
+    LABELS,
+    LABELS_TAKEN,
+    MEASURES,
+    neighbours,
+    steps_outside,
+)
 from discreet.tables.declarations import Spent
 
 Costs: TypeAlias = list[tuple[str, Spent]]  # besides that of the fit: of steps before it, a schema
@@ -34,6 +41,7 @@ STEPS = {  # parts of a budget: what was measured with noise, and what it is for
     "magnitude": ("Sizes of numbers", "columns may be in any unit"),
     "largest": ("Sizes of rows' largest numbers", "columns in large units may be rare, too"),
     "bounds": ("Bounds of columns", "columns without public bounds are scaled; more is clipped"),
+    "windows": ("Windows of columns", "numbers are scaled by where nearly all of them lie"),
     "radius": ("Bound on the norm of rows", "no row counts for much more than the others"),
     "centre": ("Means of columns", "subtracted, so that the model learns differences, not levels"),
     "spread": ("Bound on the norm of centred rows", "as above, after the means are subtracted"),
@@ -105,7 +113,6 @@ def warning_texts(
             f"outcome up to {factor} times as likely. Such a promise rules out almost nothing, and "
             "protection beyond it is not guaranteed."
         )
-    fitted = last_step(model)
     outside = steps_outside(guarantee)
     if outside:
         found.append(
@@ -114,11 +121,18 @@ def warning_texts(
             "or learn nothing: PrivateScaler, PrivateImputer, schema.transformer(), or lists of "
             "categories that are public."
         )
-    taken = getattr(fitted, "classes", ()) is None and hasattr(fitted, "classes_")
-    if taken or LABELS_TAKEN in guarantee.public:
+    fitted = last_step(model)
+    undeclared = getattr(fitted, "classes", ()) is None and hasattr(fitted, "classes_")
+    if LABELS_TAKEN in guarantee.public or (undeclared and LABELS not in guarantee.public):
         found.append(
             "The class labels were taken from the data, outside the budget: a label that only one "
             f"{unit} has shows that this {unit} was used. Declare the labels."
+        )
+    if GROUPS_LOST in guarantee.public:
+        found.append(
+            "The ids of people were given to a search, which did not pass them to the fit: the "
+            "promise is for one row, and less for a person with several. Enable scikit-learn's "
+            "metadata routing."
         )
     if not counted:
         found.append(

@@ -303,8 +303,6 @@ def attacks_on(
 
 def _attacks_on_model(target: str, given: Sequence[str], jobs: int) -> ChosenAttacks:
     """Return attacks on the settings of a model file, at the guarantee that it states."""
-    from sklearn.pipeline import Pipeline
-
     from discreet import load
     from discreet.audit.cases import attacks, subjects
     from discreet.audit.pairs import group_of_two
@@ -323,8 +321,7 @@ def _attacks_on_model(target: str, given: Sequence[str], jobs: int) -> ChosenAtt
         raise CommandError(f"{target!r} is neither a solver nor a model file to audit; {hint}")
     if given:
         raise CommandError(f"{target} states its own guarantee; leave out {', '.join(given)}.")
-    loaded = load(path)
-    estimator: Any = loaded[-1] if isinstance(loaded, Pipeline) else loaded
+    estimator: Any = load(path)
     promise = estimator.guarantee_
     if not (promise.private and promise.secure):
         why = "it was fitted with a fixed seed" if promise.private else "it is not private"
@@ -363,6 +360,8 @@ def _for_small_tables(estimator: Any) -> Any:
 
     small = clone(estimator)
     settings = small.get_params(deep=False)
+    if small.schema is not None:  # its columns are not those of the small tables
+        small.set_params(schema=None)
     if "classes" in settings:
         small.set_params(classes=[-1, 1, *range(2, len(estimator.classes_))])
     if settings.get("target_bounds") is not None:  # the model itself is fitted from −1 to 1

@@ -75,9 +75,7 @@ def explain(
 
     Example: discreet explain visits.json --owner "Data office" --output card.html
     """
-    from sklearn.pipeline import Pipeline
-
-    from discreet import TableModel, card, load
+    from discreet import card, load
     from discreet.card.documents import assessment
 
     screen = Screen(as_json=as_json)
@@ -90,17 +88,14 @@ def explain(
     form = _form_of(output) if form is None else form
     if form is Form.PDF and output is None:
         raise CommandError("a PDF needs a file: pass --output card.pdf.")
-    loaded: Any = load(model)
-    fitted = loaded
-    if isinstance(loaded, Pipeline):
-        fitted = TableModel(loaded[-1], loaded[0].schema)
+    fitted: Any = load(model)
     if effects is not None:
         fitted.plot_effects().savefig(effects, dpi=150)
     if coefficients:
         _show_coefficients(screen, fitted.summary(), form, output)
         return
     content = card.card(
-        loaded,
+        fitted,
         title=title or model.stem,
         dataset=data,
         owner=owner,

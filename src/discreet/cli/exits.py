@@ -37,7 +37,26 @@ _ONLY_PYTHON = {
     "random_state fixes": "--test-seed fixes",
     "fit_intercept=True": "--intercept",
     "unit_in_one_block=True": "--unit-in-one-block",
+    "eave inference=False": "eave out --inference",
+    "inference=True": "--inference",
+    "Pass odds_ratios=False for this one": "Leave out --odds-ratios",
+    "(low, high) or None for numbers": "LOW:HIGH or number for numbers",
+    '["…", "…"] for texts': "TEXT,TEXT for texts",
+    "Ignored() of discreet.tables for those": "ignored for those",
+    "pass a schema, which discreet.tables.draft(table) writes to be filled in": (
+        "pass --schema FILE, which discreet schema draft writes to be filled in"
+    ),
+    "discreet.tables.draft_private(table, epsilon, delta)": "discreet schema draft --epsilon",
 }
+_VALUES = (
+    (re.compile(r"(?<![\w-])classes=(\[[^\]]*\])?"), "--classes LABEL,LABEL"),
+    (re.compile(r"(?<![\w-])target_bounds=(\([^)]*\))?"), "--target-bounds LOW:HIGH"),
+    (re.compile(r"(?<![\w-])by=(\([^)]*\))?"), "--by COLUMN=LEVEL,LEVEL"),
+)
+_COLUMNS = re.compile(r"columns=\{([^}]*)\}")
+_KINDS = re.compile(r"A column of many texts can be hashed, .* by its type\.")
+_PROPOSED = re.compile(r"--column \S+=\S+")
+_COLUMN = re.compile(r"'([^']*)': (\[[^\]]*\]|…|Ignored\(\))")
 _LEFT = re.compile(r"(?<![\w-])([a-z]\w*)=(?!=)")
 
 
@@ -95,11 +114,21 @@ def as_options(text: str) -> str:
     A keyword that no option sets is said to be one of Python.
     """
     text = _IN_PYTHON.sub("", text)
+    text = _COLUMNS.sub(lambda found: _declared(found[1]), text)
+    text = _KINDS.sub("A column that is not to be used is declared as --column NAME=ignored.", text)
     for name, instead in _ONLY_PYTHON.items():
         text = text.replace(name, instead)
+    for pattern, instead in _VALUES:
+        text = pattern.sub(instead, text)
     text = _KEYWORD.sub(lambda found: " ".join(filter(None, (_OPTIONS[found[1]], found[2]))), text)
     text = _FIELD.sub(lambda found: _OPTIONS[found[0]], text)
-    left = sorted(set(_LEFT.findall(text)))
+    left = sorted(set(_LEFT.findall(_PROPOSED.sub("", text))))
     if not left:
         return text
     return f"{text} (The command has no option for {', '.join(left)}: use Python to set it.)"
+
+
+def _declared(entries: str) -> str:
+    """Return the options for a line of declarations that a message of the library proposes."""
+    names = [found[1] for found in _COLUMN.finditer(entries)]
+    return " ".join(f"--column {name}=…" for name in names or ["NAME"])

@@ -35,14 +35,41 @@ LOSSES = {
 
 def fit(
     files: options.DataFiles,
-    schema: Annotated[Path, Option(help="Schema file of the table (see: discreet schema draft).")],
     epsilon: Annotated[float, Option(help="ε, the privacy budget: smaller is more private.")],
     delta: options.Delta,
     output: Annotated[Path, Option("--output", "-o", help="Model file to write.")],
+    schema: Annotated[
+        Path | None,
+        Option(
+            help="Schema file of the table (see: discreet schema draft). Without one, Parquet and "
+            "Feather files are read by the types of their columns, and texts are declared with "
+            "--column."
+        ),
+    ] = None,
     target: Annotated[
-        str | None, Option(help="Column to predict, if the schema has no target.")
+        str | None, Option(help="Column to predict, if there is no schema or it has no target.")
     ] = None,
     unit: options.Unit = None,
+    column: Annotated[
+        list[str] | None,
+        Option(
+            metavar="NAME=LOW:HIGH",
+            help="Without a schema: public bounds of a column of numbers, NAME=number if it has "
+            "none, NAME=TEXT,TEXT,… for the levels of a column of texts, or NAME=ignored; give the "
+            "option once per column.",
+        ),
+    ] = None,
+    classes: Annotated[
+        str | None,
+        Option(
+            metavar="LABEL,LABEL,…",
+            help="Without a schema: the labels of the target, if its type does not tell them.",
+        ),
+    ] = None,
+    target_bounds: Annotated[
+        str | None,
+        Option(metavar="LOW:HIGH", help="Without a schema: public bounds of a numeric target."),
+    ] = None,
     loss: Annotated[
         str | None,
         Option(
@@ -82,6 +109,18 @@ def fit(
             "By default additive where rows and budget allow it."
         ),
     ] = "auto",
+    inference: Annotated[
+        bool,
+        Option(
+            "--inference",
+            help="Spend most of the budget on standard errors and intervals of the coefficients, "
+            "and print them.",
+        ),
+    ] = False,
+    odds_ratios: Annotated[
+        bool,
+        Option("--odds-ratios", help="With --inference: print odds ratios of a logistic model."),
+    ] = False,
     centre: Annotated[float | None, Option(help="Share of the budget for a private mean.")] = None,
     whiten: Annotated[float | None, Option(help="Share of the budget for whitening.")] = None,
     ignore_extra: options.IgnoreExtra = False,
@@ -104,20 +143,17 @@ def fit(
     A table may be larger than memory.
 
     Example: discreet fit visits.csv --schema visits.toml --epsilon 1 --delta 1e-6 -o visits.json
+
+    Example: discreet fit visits.parquet --target readmitted --unit patient_nbr --epsilon 1
+    --delta 1e-6 --column age=0:110 --column ward=A,B,C -o visits.json
     """
     import discreet
-    from discreet.tables import Schema
 
     screen = Screen(as_json=as_json)
-    state.check_output(output, force, *files, schema)
-    declared = Schema.read(schema)
-    if target is not None:
-        declared = declared.with_target(target)
-    steps: list[discreet.Centre | discreet.Whiten] = []
-    if centre is not None:
-        steps.append(discreet.Centre(share=centre))
-    if whiten is not None:
-        steps.append(discreet.Whiten(share=whiten))
+    state.check_output(output, force, *files, *([] if schema is None else [schema]))
+    if odds_ratios and not inference:
+        raise CommandError("--odds-ratios are part of the summary: pass --inference too.")
+    declared = _schema(schema, target)
     budget = Budget(epsilon, delta, relation)
     charged = state.find_dataset(ledger, dataset, files, block, purpose, budget)
     cluster = nullcontext() if engine is None else options.connected(engine)
@@ -125,10 +161,13 @@ def fit(
         "reading": f"reading {name_of(files)}",
         "fitting": "fitting (share of the budget spent)",
     }
+    more = _declarations(column, classes, target_bounds)
+    if quantile is not None:
+        more["quantile"] = quantile
     room = state.room_for(output, _room(declared))
     with room, cluster, screen.bar(stages["reading"]) as bar:
         model = discreet.fit(
-            None,
+            target if declared is None else None,
             files,
             schema=declared,
             unit=unit,
@@ -138,7 +177,7 @@ def fit(
             ledger=charged,
             loss=loss,
             class_weight=_class_weight(class_weight) if class_weight else None,
-            preparation=steps,
+            preparation=_steps(centre, whiten),
             ignore_extra=ignore_extra,
             memory=memory,
             folder=temp_folder,
@@ -149,24 +188,95 @@ def fit(
             data_norm=data_norm,
             fit_intercept=intercept,
             features=features,
+            inference=inference,
             random_state=test_seed,
-            **({} if quantile is None else {"quantile": quantile}),
+            **more,
         )
     state.keep(model.save, output, "the model")
     report = model.report
     screen.note(report.size)
+    record = {"model": os.fspath(output), **report.record}
+    text = f"{report.text}\n\nModel: {output}. Its privacy card: discreet explain {output}"
+    if inference:
+        summary = model.summary(odds_ratios=odds_ratios)
+        record["coefficients"] = summary.to_dict()
+        text = f"{summary}\n\n{text}"
     screen.result(
-        {"model": os.fspath(output), **report.record},
-        f"{report.text}\n\nModel: {output}. Its privacy card: discreet explain {output}",
+        record,
+        text,
         done=f"The model was written to {output}",
     )
 
 
-def _room(schema: Schema) -> int:
+def _schema(path: Path | None, target: str | None) -> Schema | None:
+    """Return the schema that a file has, with the target of the fit; None without a file."""
+    from discreet.tables import Schema
+
+    if path is None and target is None:
+        raise CommandError("name the column to predict with --target, or pass --schema FILE.")
+    if path is None:
+        return None
+    read = Schema.read(path)
+    return read if target is None else read.with_target(target)
+
+
+def _steps(centre: float | None, whiten: float | None) -> list[Any]:
+    """Return the steps of the preparation that have a share of the budget."""
+    from discreet import Centre, Whiten
+
+    steps: list[Any] = []
+    if centre is not None:
+        steps.append(Centre(share=centre))
+    if whiten is not None:
+        steps.append(Whiten(share=whiten))
+    return steps
+
+
+def _declarations(
+    columns: list[str] | None, classes: str | None, target_bounds: str | None
+) -> dict[str, Any]:
+    """Return the declarations of a fit without a schema, by the keywords of `discreet.fit`."""
+    found: dict[str, Any] = {}
+    if columns:
+        found["columns"] = _columns(columns)
+    if classes is not None:
+        found["classes"] = [label.strip() for label in classes.split(",")]
+    if target_bounds is not None:
+        found["target_bounds"] = _interval("--target-bounds", target_bounds)
+    return found
+
+
+def _room(schema: Schema | None) -> int:
     """Return the bytes on a disk that a model needs at most in a typical case, from its schema."""
+    if schema is None:
+        return MODEL_BYTES
     target = schema.target
     models = len(target.labels) if target is not None and target.is_classification else 1
     return MODEL_BYTES + WEIGHT_BYTES * models * schema.width
+
+
+def _interval(option: str, text: str) -> tuple[float, float]:
+    """Return the two numbers of LOW:HIGH."""
+    low, colon, high = text.partition(":")
+    try:
+        return float(low), float(high if colon else "")
+    except ValueError:
+        raise CommandError(f"{option} must be LOW:HIGH, such as 0:110; got {text!r}.") from None
+
+
+def _columns(given: list[str]) -> dict[str, Any]:
+    """Return what is declared about columns: bounds of numbers, or levels of texts."""
+    from discreet.tables import Ignored
+
+    found: dict[str, Any] = {}
+    for name, value in options.pairs("--column", given, "NAME=LOW:HIGH or NAME=TEXT,…").items():
+        if value in ("number", "ignored"):
+            found[name] = None if value == "number" else Ignored()
+        elif "," in value:
+            found[name] = [text.strip() for text in value.split(",")]
+        else:
+            found[name] = _interval(f"--column {name}", value)
+    return found
 
 
 def _class_weight(given: list[str]) -> dict[str, float] | str:

@@ -90,6 +90,14 @@ def evaluate(
     ] = None,
     relation: options.RelationName = Relation.ADD_REMOVE,
     unit: options.Unit = None,
+    by: Annotated[
+        str | None,
+        Option(
+            metavar="COLUMN",
+            help="Measure each level of this column as well; its levels are those that the model "
+            "knows, or COLUMN=LEVEL,LEVEL,… lists them.",
+        ),
+    ] = None,
     threshold: options.Threshold = None,
     ignore_extra: options.IgnoreExtra = False,
     memory: options.Memory = None,
@@ -125,6 +133,7 @@ def evaluate(
             epsilon=epsilon,
             relation=relation,
             unit=unit,
+            by=_subgroups(by),
             ledger=charged,
             memory=memory,
             folder=temp_folder,
@@ -134,6 +143,14 @@ def evaluate(
     screen.result(found.to_dict(), Group(*_tables(found)))
     if found.guarantee is not None:
         screen.note(found.promise)
+
+
+def _subgroups(by: str | None) -> Any:
+    """Return the column of subgroups, with its levels if they are listed."""
+    if by is None or "=" not in by:
+        return by
+    [(column, levels)] = options.pairs("--by", [by], "COLUMN or COLUMN=LEVEL,…").items()
+    return column, [level.strip() for level in levels.split(",")]
 
 
 def _tables(found: Evaluation) -> Iterator[Table]:

@@ -42,6 +42,7 @@ __all__ = [
     "Unique",
 ]
 
+_FIRST = -1  # number of the part that is opened before all others
 _UNITS: dict[str, str] = {"pure": "ε", "approximate": "ε", "zcdp": "ρ", "gdp": "μ²"}
 
 
@@ -66,7 +67,8 @@ class PrivacyFilter(Unique):
     total : Fraction or float
         The budget in that measure's unit (μ², not μ, for Gaussian DP).
     total_delta : Fraction or float
-        The budget's δ, for the measure "approximate"; 0 in the others.
+        The budget's δ, for the measure "approximate", and for events but for which a mechanism is
+        Gaussian DP; 0 in the other measures.
 
     Privacy
     -------
@@ -85,7 +87,7 @@ class PrivacyFilter(Unique):
     ) -> None:
         choice("measure", measure, _UNITS)
         positive("total", total)
-        if not 0 <= total_delta < 1 or (total_delta > 0 and measure != "approximate"):
+        if not 0 <= total_delta < 1 or (total_delta > 0 and measure not in ("approximate", "gdp")):
             raise ValueError(f"a filter in {measure!r} cannot have a δ of {total_delta!r}.")
         self.measure = measure
         self.total = Fraction(total)
@@ -103,8 +105,8 @@ class PrivacyFilter(Unique):
         value, delta = {
             "pure": (pure, 0.0),
             "approximate": (loss.epsilon, loss.delta),
-            "zcdp": (loss.rho, 0.0),
-            "gdp": (loss.mu, 0.0),
+            "zcdp": (loss.rho, loss.delta),
+            "gdp": (loss.mu, loss.delta),
         }[self.measure]
         if not (math.isfinite(value) and value >= 0 and 0 <= delta < 1):
             raise PrivacyError(
@@ -142,7 +144,7 @@ class PrivacyFilter(Unique):
 
     def _refusal(self, cost: Fraction, delta: Fraction) -> str:
         of_delta = ""
-        if self.measure == "approximate":
+        if self.measure == "approximate" or delta:
             left = float(self.total_delta - self._spent_delta)
             of_delta = f" (and δ = {float(delta):.6g} of {left:.6g})"
         return (
@@ -227,6 +229,7 @@ class Account(Unique):
         self.budget = budget
         self.unit = unit
         self.models = budget
+        self._first: Division | None = None
         self._division: Division | None = None
         self._reserved: dict[int, PrivacyFilter] = {}
         self._ledger = ledger
@@ -241,6 +244,40 @@ class Account(Unique):
         self._abandoned = False
         self._lock = threading.Lock()
 
+    def open_first(self, division: Division, delta: Fraction) -> PrivacyFilter:
+        """Open a filter for what is released before anything else of the fit is chosen.
+
+        It is in Gaussian DP, for all parts of ``division``, and has ``delta`` for events but for
+        which they are; the division is one of what is left of the budget. From then on the account
+        has the budget of the division's models, all of it in Gaussian DP.
+
+        Privacy
+        -------
+        What follows may depend on what is released first: in Gaussian DP, μ² adds up whatever is
+        chosen later. The division is verified here. Proof: docs/proofs/histogram.md.
+        """
+        whole = division.whole
+        with self._lock:
+            if self._opened is not None or self._forfeited or self._abandoned:
+                raise PrivacyError("The first part of a budget is opened before any other.")
+            if self._first is not None or self._division is not None:
+                raise PrivacyError("The first part of a budget is opened once.")
+            sound = division.measures == ("gdp",) and delta >= 0
+            sound = sound and whole.relation is self.budget.relation
+            sound = sound and whole.epsilon <= self.budget.epsilon
+            if not sound or Fraction(whole.delta) + delta > Fraction(self.budget.delta):
+                raise PrivacyError(
+                    f"This is a division of {whole} in {division.measures}, which does not leave "
+                    f"δ = {float(delta):g} of {self.budget}. Divide the rest in Gaussian DP."
+                )
+            division.verify()
+            self._charge_ledger("approximate", Fraction(self.budget.epsilon))
+            opened = PrivacyFilter("gdp", division.total, delta)
+            self._first = division
+            self._reserved[_FIRST] = opened
+            self.models = division.models
+            return opened
+
     def reserve(self, division: Division) -> Budget:
         """Reserve the preparation's parts of a division of this budget; returns the models' budget.
 
@@ -254,11 +291,13 @@ class Account(Unique):
         with self._lock:
             if self._opened is not None or self._forfeited or self._division is not None:
                 raise PrivacyError("A budget is divided once, before any part of it is opened.")
-            if division.whole != self.budget:
+            if division.whole != self.models:
                 raise PrivacyError(
-                    f"This is a division of {division.whole}, but the account holds {self.budget}. "
+                    f"This is a division of {division.whole}, but the account holds {self.models}. "
                     "Divide the budget of the account."
                 )
+            if self._first is not None and division.measures != ("gdp",):
+                raise PrivacyError("What follows a first part composes in Gaussian DP alone.")
             division.verify()
             self._division = division
             self.models = division.models
@@ -287,6 +326,8 @@ class Account(Unique):
             if self._opened is None:
                 if measure == "profile":
                     raise PrivacyError("A profile does not add up; it is opened as a plan.")
+                if self._first is not None and measure != "gdp":
+                    raise PrivacyError("What follows a first part composes in Gaussian DP alone.")
                 total = self.models.total(measure, conversion)
                 if self._division is not None:
                     self._division.check(measure, total)
@@ -333,6 +374,8 @@ class Account(Unique):
 
     def _check_plan(self, step: PlannedStep, count: int) -> None:
         budget, models = self.budget, self.models
+        if self._first is not None:
+            raise PrivacyError("What follows a first part composes in Gaussian DP alone.")
         if step.relation is not budget.relation:
             raise PrivacyError(
                 f"The plan is accounted under {str(step.relation)!r}, but this budget is for "
@@ -356,7 +399,7 @@ class Account(Unique):
     def forfeit(self) -> None:
         """Give up all protection: the fit is a baseline, and its guarantee will say so."""
         with self._lock:
-            if self._opened is not None or self._division is not None:
+            if self._opened is not None or self._division is not None or self._first is not None:
                 raise PrivacyError("A part of this fit was promised privacy already.")
             if self._ledger is not None:
                 raise PrivacyError(
@@ -438,6 +481,13 @@ class Account(Unique):
             factor = reserved / self._division.share
             parts = [(name, float(factor * share)) for name, share in self._division.parts]
             split = (*parts, ("model", float(1 - reserved)))
+        if self._first is not None and self._opened is not None:
+            _, exact, reserved = self._first.stated("gdp", exact)
+            factor = reserved / self._first.share
+            first = [(name, float(factor * share)) for name, share in self._first.parts]
+            rest = split or (("model", 1.0),)
+            split = (*first, *((name, float(1 - reserved) * share) for name, share in rest))
+            measure = "approximate"  # Gaussian DP holds but for the δ of the first part
         total = float(exact)
         counts: Counter[Mechanism] = Counter()  # equal mechanisms, in the order of their first use
         for part in (*self._reserved.values(), *self._filters):
@@ -504,6 +554,11 @@ class AccountPart(Unique):
         """
         self._refuse_opened()
         self._filter = self._account.open_plan(step, count, self._share)
+
+    def open_first(self, division: Division, delta: Fraction) -> None:
+        """Open the parts of a division before anything else is; see `Account.open_first`."""
+        self._refuse_opened()
+        self._filter = self._account.open_first(division, delta)
 
     def open_reserved(self, part: int) -> tuple[Measure, Fraction]:
         """Open a part of the budget that was reserved; returns its measure and total."""

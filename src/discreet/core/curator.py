@@ -99,6 +99,7 @@ class Curator(AccountPart):
             n_features=int(rows.n_features),
             n_parameters=int(rows.n_parameters),
             row_norm=rows.row_norm,
+            gaps=bool(getattr(rows, "gaps", False)),
         )
         self.n_rows = self._public.n_rows
         self.n_features: Final = self._public.n_features
@@ -116,6 +117,8 @@ class Curator(AccountPart):
 
     @property
     def _table(self) -> Rows:  # for doors that need more than answers
+        if self._public.gaps:
+            raise ValueError("this needs rows without missing entries.")
         return cast(Rows, self._rows)
 
     # ---- the gate

@@ -72,6 +72,7 @@ class Public(NamedTuple):
     n_features: int
     n_parameters: int
     row_norm: float | None
+    gaps: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +108,8 @@ class Question(CheckedFields, Generic[Source, Answer]):
     monotone_under
         Relations under which a unit moves the scores of all candidates the same way. Under others,
         a mechanism that counts on it is refused.
+    takes_gaps
+        True if rows may have missing entries; any other question about them is refused.
     protected, proof
         Formula of the exact answer, and the page of docs/proofs with its proof.
     """
@@ -114,6 +117,7 @@ class Question(CheckedFields, Generic[Source, Answer]):
     mechanisms: ClassVar[tuple[type, ...]]
     uses: ClassVar[int] = 1
     monotone_under: ClassVar[tuple[Relation, ...]] = ()
+    takes_gaps: ClassVar[bool] = False
     protected: ClassVar[str]
     proof: ClassVar[str] = "curator"
 
@@ -124,6 +128,8 @@ class Question(CheckedFields, Generic[Source, Answer]):
             raise TypeError(
                 f"{type(self).__name__} needs a {names} mechanism; got {type(mechanism).__name__}."
             )
+        if public.gaps and not self.takes_gaps:
+            raise ValueError(f"{type(self).__name__} needs rows without missing entries.")
         if getattr(mechanism, "monotone", False) and public.relation not in self.monotone_under:
             raise PrivacyError(
                 f"Scores of {type(self).__name__} are not monotone under "
@@ -389,6 +395,46 @@ class ExponentCounts(SumQuestion):
     def on(self, rows: Rows) -> Sum:
         """Return the exact counts."""
         return moments.exponent_counts(rows, self.among)
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeCounts(SumQuestion):
+    """Number of entries of some columns between public edges, of which each column has its own.
+
+    Entries beyond the outermost edges count in the outermost cells; missing ones have a cell of
+    their own, the last of a column. A unit adds at most 1 in all to the cells of each of c columns,
+    and nothing negative.
+    """
+
+    columns: tuple[int, ...]
+    column_edges: NDArray[np.float64]
+    mechanisms: ClassVar[tuple[type, ...]] = (Gaussian, L2Norm)
+    acute: ClassVar[bool] = True
+    takes_gaps: ClassVar[bool] = True
+    largest: ClassVar[float | None] = 1.0
+    protected: ClassVar[str] = "counts of entries of c columns between public edges"
+    proof: ClassVar[str] = "preparation"
+
+    @property
+    def bound(self) -> float:
+        """L2 norm that no unit's vector exceeds."""
+        return math.sqrt(len(self.columns))
+
+    def check(self, public: Public, mechanism: Any) -> None:
+        """Raise if the columns or their edges do not fit the rows."""
+        own = set(self.columns)
+        if not own or len(own) < len(self.columns) or not own <= set(range(public.n_features)):
+            raise ValueError(f"columns must name some of {public.n_features} columns, each once.")
+        edges = np.asarray(self.column_edges)
+        if edges.ndim != 2 or edges.shape[0] != len(own) or edges.shape[1] < 2:
+            raise ValueError("column_edges must have one row of two or more edges for each column.")
+        if not (np.isfinite(edges).all() and (np.diff(edges, axis=1) > 0).all()):
+            raise ValueError("edges of a column must be finite and increasing.")
+        super().check(public, mechanism)
+
+    def on(self, rows: Rows) -> Sum:
+        """Return the exact counts."""
+        return moments.edge_counts(rows, self.columns, self.column_edges)
 
 
 # ---- scores, for inference

@@ -17,12 +17,36 @@ import numpy as np
 
 from discreet.core import Budget
 from discreet.objectives import Huber, Logistic, Loss, Problem, Squared
-from discreet.preparation import WIDEST, Bounds, Centre, Radius, Scale, Spread, Step, Whiten
+from discreet.preparation import (
+    WIDEST,
+    Bounds,
+    Centre,
+    Radius,
+    Scale,
+    Spread,
+    Step,
+    Whiten,
+    Windows,
+)
 from discreet.preparation.magnitude import Largest, Magnitude
 from discreet.solvers import GD, Newton, ShrunkGD, Solver
 from discreet.solvers.gd import CLIPS, CONVERGED_PATH, NOISE_REACH, clip_by_rule
 
 __all__ = ["Choice", "choose"]
+
+# ---- tables whose columns are known
+
+COUNT_PRECISION = 24.0
+"""Precision of a count of numbers by column."""
+
+COUNT_SHARES = (0.01, 0.05)
+"""Smallest and largest share of one such count."""
+
+MOMENT_PRECISION = 17.0
+"""Precision of the mean and of the second moments of columns in their windows."""
+
+MOMENT_SHARES = (0.003, 0.04)
+"""Smallest and largest share of each."""
 
 # ---- mean and scale
 
@@ -267,6 +291,7 @@ def choose(
     given: Sequence[Step] = (),
     n_known: int = 0,
     may_sample: bool = True,
+    windows: Windows | None = None,
 ) -> Choice:
     """Choose the steps and the solver for a problem on rows that are not prepared yet.
 
@@ -304,6 +329,7 @@ def choose(
         narrow=not n_known and n_features <= CAUTIOUS_COLUMNS,
         n_known=n_known,
         may_sample=may_sample,
+        windows=windows,
     )
     if loss.task == "regression":
         return _regression(table, budget, problem.penalty.alpha, problem.row_norm)
@@ -339,6 +365,23 @@ class _Table:
     narrow: bool
     n_known: int
     may_sample: bool
+    windows: Windows | None
+
+    def column_steps(self) -> list[Step]:
+        """Return steps for a table whose columns are known: windows, mean and scale."""
+        assert self.windows is not None
+        windows = self.windows
+        count = len(windows.columns)
+        parts = windows.others + count
+        needed = COUNT_PRECISION**2 * self.changed * count / self.signal**2
+        counts = self.left * 2 * float(np.clip(needed, *COUNT_SHARES))
+        steps: list[Step] = [replace(windows, share=counts)]
+        needed = (MOMENT_PRECISION * self.changed / self.signal) ** 2 * parts
+        share = self.left * float(np.clip(needed, *MOMENT_SHARES))
+        scale = Scale(share, floor=RARE_FLOOR, squares=max(1 / math.sqrt(parts), 1e-3), shrink=True)
+        if self.fit_intercept:
+            steps.append(Centre(share=share))
+        return [*steps, scale]
 
     def steps(self, radius: Radius, *, numbers: bool = False, binary: bool = False) -> list[Step]:
         """Return steps for unit, norm, mean and scale; the radius gets its share.
@@ -424,11 +467,11 @@ def _classification(table: _Table, loss: Loss) -> Choice:
     descent = GD(start_share=start, shrink=True)
     if table.complete:
         return Choice(table.given, shrunk_descent if wide else descent)
-    steps = _steps_for_classes(table, loss)
+    steps = table.column_steps() if table.windows else _steps_for_classes(table, loss)
     noise = math.sqrt(2 * table.changed / WHITEN_SHARE) * table.n_features**1.5 / table.signal
     bearable = WHITEN_NOISES[table.n_known > 0 or table.n_features > MANY_COLUMNS]
     whitens = 1 < table.n_features <= WIDEST and noise < bearable
-    shrunk = isinstance(steps[-1], Scale) and steps[-1].shrink
+    shrunk = isinstance(steps[-1], Scale) and steps[-1].shrink and not table.windows
     if whitens:
         steps.append(Whiten(share=table.left * WHITEN_SHARE))
     if wide:
@@ -499,7 +542,7 @@ def _regression(table: _Table, budget: Budget, alpha: float, data_norm: float | 
     steady = min(factor, STEADY_SHARE * table.steady_factor, LARGEST_FACTOR)
     factor = max(float(np.clip(factor, *REGRESSION_FACTORS)), steady)
     radius = Radius(factor=LARGEST_FACTOR, moment_clip=factor / LARGEST_FACTOR)
-    steps = table.steps(radius, numbers=narrow)
+    steps = table.column_steps() if table.windows else table.steps(radius, numbers=narrow)
     if narrow:
         left = 1 - sum(step.share for step in steps) / table.left
         reach = table.signal * math.sqrt(Newton().gradient_share * left) / table.changed

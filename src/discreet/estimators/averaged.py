@@ -1,9 +1,9 @@
 """Cells of new rows that do not move a prediction, as no row of the fit determined their weights.
 
 The fit drops the weights of columns that too few rows carry (`discreet.preparation.support`). A
-cell in such a column is scored as the column's mean. In a model with a design, so is a category
-that is not among the levels of its column, or whose level has no weight: it is scored as the
-average over the levels that the fit saw, by their released shares of the rows.
+cell in such a column is scored as the column's mean. In a model with a design, so is a missing
+number. A category that is not among the levels of its column, or whose level has no weight, is
+scored as the average over the levels that the fit saw, by their released shares of the rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 
 from discreet.design import Group
 from discreet.errors import AveragedCellsWarning
-from discreet.estimators.effects import column_names, released_means
+from discreet.estimators.effects import noisy_means, released_means
+from discreet.estimators.layout import column_names
+from discreet.tables import Categorical
 from discreet.validate import FloatArray
 
 __all__ = ["average_levels", "columns", "count", "text", "warn"]
@@ -51,43 +53,124 @@ def average_levels(model: Any, X: Any, scores: FloatArray) -> None:
     weights = np.atleast_2d(model.coef_)
     for group, features, without in _levels(model, X):
         own = weights[:, features]
-        scores[without] += own @ _shares(model, group, features)
+        scores[without] += own @ (shares(model, group) - encoded_average(group))
+
+
+def average_cells(model: Any, X: Any, rows: FloatArray) -> None:
+    """Write the average over levels to the features of rows whose own level has no weight."""
+    for group, features, without in _levels(model, X):
+        rows[without, features] = shares(model, group)
 
 
 def _levels(model: Any, X: Any) -> Iterator[tuple[Group, slice, NDArray[np.bool_]]]:
     """Yield columns with levels, their features, and which rows of X carry no weight there."""
     if model.design_ is None:
         return
-    expansion = model.features_.expansion
     for group in model.design_.groups:
         if not group.has_levels:
             continue
-        before = 0
-        if expansion is not None:  # features of columns that stay come first, in their order
-            before = sum(1 for column in expansion.columns if column < group.start)
-        features = slice(group.start - before, group.stop - before)
-        weights = np.ones((1, group.stop - group.start))  # of all levels, if none was dropped
-        if not model.inference:
-            weights = np.atleast_2d(model.coef_)[:, features]
+        features = features_of(model, group)
         cells: Any = X[:, group.start : group.stop]
-        carried = np.asarray(cells @ np.any(weights != 0.0, axis=0).astype(np.float64)) > 0.0
+        if group.contrasts:
+            first = np.asarray(X[:, [group.start]].sum(axis=1)).ravel()
+            yield group, features, (first > 0.0) & (first < 1.0)
+            continue
+        carried = np.asarray(cells @ has_weight(model, group).astype(np.float64)) > 0.0
         yield group, features, ~carried
 
 
-def _shares(model: Any, group: Group, features: slice) -> FloatArray:
-    """Return the share of each level among the rows of the fit, as far as it was released."""
+def features_of(model: Any, group: Group) -> slice:
+    """Return the features of a column with levels; those that stay come first, in their order."""
+    expansion = model.features_.expansion
+    before = 0
+    if expansion is not None:
+        before = sum(1 for column in expansion.columns if column < group.start)
+    return slice(group.start - before, group.stop - before)
+
+
+def has_weight(model: Any, group: Group) -> NDArray[np.bool_]:
+    """Return which levels of a column have a weight; in models with intervals all have."""
+    if model.inference:
+        return np.ones(group.stop - group.start, dtype=bool)
+    weights = np.atleast_2d(model.coef_)[:, features_of(model, group)]
+    return np.asarray((weights != 0.0).any(axis=0))
+
+
+def encoded_average(group: Group) -> FloatArray:
+    """Return the features of a cell that is not among the levels, as a design encodes it."""
+    found = np.zeros(group.stop - group.start)
+    if isinstance(group.column, Categorical) and group.contrasts:
+        found[: group.listed] = 1 / len(group.column.values)
+    return found
+
+
+def shares(model: Any, group: Group) -> FloatArray:
+    """Return the share of each level among the rows of the fit, as far as it was released.
+
+    A reference level that is left out of the features has the share that remains.
+    """
     means = released_means(model)
     count = group.stop - group.start
+    even = np.full(count, 1.0 / (count + int(group.contrasts)))
     if means is None:
-        return np.full(count, 1.0 / count)
-    found = np.clip(means[features], 0.0, 1.0)
+        return even
+    found = np.clip(means[features_of(model, group)], 0.0, 1.0)
     total = float(found.sum())
-    return found / total if total > 0.0 else np.full(count, 1.0 / count)
+    total = max(total, 1.0) if group.contrasts else total
+    return found / total if total > 0.0 else even
+
+
+def gaps(model: Any, X: Any) -> dict[str, NDArray[np.bool_]]:
+    """Return which cells of columns of numbers are missing, by column; those with any alone."""
+    found: dict[str, NDArray[np.bool_]] = {}
+    if model.design_ is None:
+        return found
+    numbers = model.design_.numbers
+    for group in model.design_.groups:
+        if group.start in numbers:
+            cells: Any = X[:, [group.start]]
+            sparse: bool = sp.issparse(cells)
+            absent = np.isnan((cells.toarray() if sparse else cells)[:, 0])
+            if absent.any():
+                found[group.name] = absent
+    return found
+
+
+def with_averages(model: Any, X: Any) -> Any:
+    """Return encoded rows in which missing numbers have the mean of their column.
+
+    It is the released mean, or else the middle of the column's window or of its bounds.
+    """
+    absent = gaps(model, X)
+    if not absent:
+        return X
+    sparse: bool = sp.issparse(X)
+    filled = X.toarray() if sparse else X.copy()
+    for group in model.design_.groups:
+        if group.name in absent:
+            filled[absent[group.name], group.start] = _average(model, group)
+    return sp.csr_array(filled) if sparse else filled
+
+
+def _average(model: Any, group: Group) -> float:
+    """Return the encoded number that a missing cell of a column is scored as."""
+    features = model.features_
+    curved = features.expansion is not None and group.start in features.expansion.columns
+    known = None if curved else noisy_means(model)
+    mean = None if known is None else float(known[0][features_of(model, group).start])
+    bounds = features.bounds
+    if bounds is not None and group.start in bounds.columns:
+        at = bounds.columns.index(group.start)
+        within = sum(bounds.ends) / 2 if mean is None else mean
+        return float(bounds.origin[at] + bounds.unit[at] * within)
+    if mean is not None:
+        return mean
+    return 0.5 if model.design_.numbers[group.start].is_bounded else 0.0
 
 
 def counts(model: Any, X: Any) -> dict[str, int]:
     """Return how many cells of each column of the design were averaged."""
-    found: dict[str, int] = {}
+    found = {name: int(np.count_nonzero(absent)) for name, absent in gaps(model, X).items()}
     for group, _, without in _levels(model, X):
         found[group.name] = int(np.count_nonzero(without))
     constant = not np.atleast_2d(model.coef_).any()

@@ -7,6 +7,7 @@ can be computed from a fitted model. The fit itself is in the engine.
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -19,10 +20,12 @@ from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 from discreet import engines
 from discreet.card import Card, card
 from discreet.core import Budget, Guarantee
-from discreet.design import Design, check_columns
-from discreet.errors import NotSupported
-from discreet.estimators import averaged, effects, engine, familiar
+from discreet.design import Design, EncodedRows, check_columns, is_table, unit_of_table
+from discreet.errors import NotSupported, PrivacyError
+from discreet.estimators import averaged, coefficients, effects, engine, familiar, layout
 from discreet.estimators import features as feature_rule
+from discreet.estimators.discovery import RawTable
+from discreet.estimators.explain import Explanation, explained
 from discreet.estimators.method import Settings, settle
 from discreet.estimators.trace import Trace, plot_trace
 from discreet.estimators.units import Inputs, Rule
@@ -33,6 +36,7 @@ from discreet.objectives import L2, Loss
 from discreet.preparation import FeatureMap, FittedStep, Step, pipeline
 from discreet.preparation.magnitude import DISTANT, FittedMagnitude
 from discreet.solvers import Progress, Solver
+from discreet.tables.schema import Schema, as_schema
 from discreet.validate import FloatArray, check_table, check_target, choice, flag, integer, number
 
 if TYPE_CHECKING:
@@ -89,6 +93,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     rows_per_unit: int | None = None
     features: str = "auto"
     columns: Sequence[int | str] | Mapping[int | str, Any] | None = None
+    schema: Schema | str | os.PathLike[str] | None = None
     inference: bool = False
     random_state: Any = None
     ledger: Dataset | None = None
@@ -118,7 +123,9 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     _has_intervals: ClassVar[bool] = False
     _shifted_intercept: ClassVar[bool] = False
+    _finds_levels: ClassVar[bool] = True
     _errors_need: ClassVar[tuple[str, ...]] = ()
+    _ratio: ClassVar[str] = ""  # name of exp(coefficient), where it is the ratio of something
     _booleans: tuple[int, ...] = field(init=False)
 
     def _loss(self) -> Loss:
@@ -163,6 +170,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             integer("rows_per_unit", self.rows_per_unit, most=2**30, remedy=remedy)
         if self.columns is not None:
             check_columns(self.columns)
+        if self.schema is not None and self.columns is not None:
+            raise ValueError("a schema declares all columns: give schema or columns, but not both.")
         choice("features", self.features, feature_rule.KINDS)
         return budget, self._loss(), L2(alpha)
 
@@ -176,45 +185,114 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         # if this fit fails, no mixture with attributes of an earlier one is left
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
-        if not isinstance(X, np.ndarray) and engines.is_lazy(X):
-            if settings.method is not None and not settings.method.solver.takes_blocks:
-                raise NotSupported(
-                    f"solver={settings.method.solver.name!r} needs single rows or their order, and "
-                    "these rows are in blocks on workers. Use a solver that asks for sums over all "
-                    "rows, such as 'auto', 'gd', 'agd', 'newton', 'objpert' or 'outpert'."
-                )
-            method = settings.method
-            if groups is not None and method is not None and not method.solver.takes_units:
-                raise NotSupported(
-                    f"solver={method.solver.name!r} takes one row of each person, and these rows "
-                    "are on workers. Use 'auto', 'gd', 'agd' or 'newton'."
-                )
-            self.design_ = None
-            self._booleans = check_table(header := engines.header_of(X))
-            validate_data(self, header, skip_check_array=True)
-            table = engines.open_table(X, y, groups)
-            if not table.shape[0]:  # as scikit-learn says of one in memory
-                raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
-            return table, None
         self.design_ = None
-        if not isinstance(X, np.ndarray):
-            self.design_ = Design.of(X, check_columns(self.columns))
+        schema = None if self.schema is None else as_schema(self.schema)
+        if isinstance(X, EncodedRows):
+            schema = X.schema
+            X = X.encoded if engines.is_lazy(X.encoded) else X
+        if not isinstance(X, np.ndarray) and engines.is_lazy(X):
+            return self._read_blocks(X, y, settings, schema, groups), None
+        design = None
+        if schema is not None:
+            design = Design(schema)
+        elif not isinstance(X, np.ndarray):
+            design = Design.of(X, check_columns(self.columns))
         check_target(y, numbers=numbers)
         form: Any = {"y_numeric": numbers, "ensure_all_finite": False, **_TABLES}
-        if self.design_ is not None:
-            self._booleans = self.design_.indicators
-            validate_data(self, X, skip_check_array=True)  # keeps names of columns and their number
-            encoded: tuple[Any, NDArray[Any]] = check_X_y(self.design_.encode(X), y, **form)
+        if design is not None:
+            design = design.for_inference() if self.inference else design
+            self._keep_design(design)
+            if design.discovered:
+                return self._read_raw(X, y, form)
+            encoded: tuple[Any, NDArray[Any]] = check_X_y(design.encode(X), y, **form)
             return encoded
         self._booleans = check_table(X)
         with np.errstate(all="ignore"):  # a warning about one row would be about that row
             X, y = validate_data(self, X, y, **form)
         return X, y
 
+    def _read_blocks(
+        self, X: Any, y: Any, settings: Settings, schema: Schema | None, groups: Any
+    ) -> Any:
+        """Open a table whose rows are on workers; refuse what needs single rows."""
+        if settings.method is not None and not settings.method.solver.takes_blocks:
+            raise NotSupported(
+                f"solver={settings.method.solver.name!r} needs single rows or their order, and "
+                "these rows are in blocks on workers. Use a solver that asks for sums over all "
+                "rows, such as 'auto', 'gd', 'agd', 'newton', 'objpert' or 'outpert'."
+            )
+        method = settings.method
+        if groups is not None and method is not None and not method.solver.takes_units:
+            raise NotSupported(
+                f"solver={method.solver.name!r} takes one row of each person, and these rows "
+                "are on workers. Use 'auto', 'gd', 'agd' or 'newton'."
+            )
+        header = engines.header_of(X)
+        if schema is not None:
+            self._keep_design(Design(schema))
+        else:
+            self._booleans = check_table(header)
+            validate_data(self, header, skip_check_array=True)
+        table = engines.open_table(X, y, groups)
+        if not table.shape[0]:  # as scikit-learn says of one in memory
+            raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
+        return table
+
+    def _read_raw(self, X: Any, y: Any, form: dict[str, Any]) -> tuple[RawTable, NDArray[Any]]:
+        """Check a table whose rows are encoded once levels were found, and its targets."""
+        if not self._finds_levels:
+            raise NotSupported(
+                f"{type(self).__name__} makes several rows of each one, and levels are found in "
+                "rows as they are. List the levels in columns."
+            )
+        assert self.design_ is not None
+        self.design_.check(X)
+        raw = RawTable.of(X, self.design_)
+        _, target = check_X_y(np.zeros((raw.shape[0], 1)), y, **form)
+        return raw, target
+
+    def _unit_of(self, X: Any, groups: Any) -> Any:
+        """Return whose row each row is: ``groups``, or the column of X that the schema names.
+
+        A schema that names a unit is refused if neither has it: the promise would be for one row.
+        So is one whose own cost cannot be added to that of the fit.
+        """
+        assert self.schema is not None
+        schema = as_schema(self.schema)
+        unit = schema.unit
+        if not isinstance(X, EncodedRows):
+            if engines.is_lazy(X):
+                raise NotSupported(
+                    "a schema is for tables of this process, and these rows are on workers. Use "
+                    "discreet.fit with the files."
+                )
+            if not is_table(X):
+                raise ValueError(
+                    f"a schema is for tables with names of columns; got {type(X).__name__}. Pass "
+                    "a pandas, polars or Arrow table."
+                )
+            groups = unit_of_table(X, unit, groups)
+        if unit is not None and groups is None:
+            raise PrivacyError(
+                f"The schema names the unit {unit!r}, but X does not have this column, and fit got "
+                f"no groups: the promise would be for one row. Pass X with {unit!r}, or groups. If "
+                "no unit has several rows, leave it out of the schema."
+            )
+        named = unit if unit is not None or groups is None else "groups"
+        schema.check_cost(str(self.relation), named)
+        return groups
+
+    def _keep_design(self, design: Design) -> None:
+        """Keep the design of a fit, with names and number of the columns of its table."""
+        self.design_ = design
+        self._booleans = design.indicators
+        self.feature_names_in_ = np.array(design.names, dtype=object)
+        self.n_features_in_ = len(design.names)
+
     @property
     def n_encoded_(self) -> int:
         """Number of columns of encoded rows: those of X, unless a design makes others of them."""
-        return int(self.n_features_in_) if self.design_ is None else self.design_.schema.width
+        return int(self.n_features_in_) if self.design_ is None else self.design_.width
 
     def _read_new(self, X: Any) -> Any:
         """Convert rows to predict on to an array."""
@@ -243,6 +321,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             about["public"] = (*about.get("public", ()), *design.public)
         inputs = Inputs(X, y, tuple(rules), **about)
         fitted, statement = engine.fit(settings, inputs)
+        self.design_ = fitted.design
         if fitted.deviation is not None and not fitted.prepared_coef.any():
             familiar.warn(
                 "All coefficients are 0: at this budget nothing stands out from noise, and the "
@@ -254,7 +333,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 continue
             distant = step.distant()
             if distant.size:
-                names = fitted.features.names(effects.column_names(self, None))
+                names = fitted.features.names(layout.column_names(self))
                 listed = ", ".join(names[j] for j in distant[:5])
                 familiar.warn(
                     f"The unit of {listed} was measured to be more than 2^{DISTANT} times "
@@ -277,40 +356,71 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return card(self, **details)
 
     def summary(
-        self, level: float = 0.95, *, odds_ratios: bool = False, names: Sequence[str] | None = None
+        self,
+        level: float = 0.95,
+        *,
+        odds_ratios: bool | None = None,
+        names: Sequence[str] | None = None,
     ) -> Summary:
         """Return the table of coefficients with standard errors, p-values and intervals.
 
         It is text when printed, HTML in a notebook, and ``to_frame()`` is for pandas. It is made of
         released numbers: nothing is spent. docs/inference.md explains its columns.
 
+        The table of a model that was fitted to a table with names has one block per column.
+        Numbers have the coefficient of one unit of their own, and levels of a category that of
+        the difference from its reference level, with a joint test of all of them.
+
         Parameters
         ----------
         level : float
             Confidence level of the intervals.
-        odds_ratios : bool
-            Whether to add exp(coefficient) and its interval; for logistic models.
+        odds_ratios : bool, optional
+            Whether to add exp(coefficient) and its interval: odds ratios of logistic models, rate
+            ratios of counts. By default where columns have names and the model has such a ratio.
         names : sequence of str, optional
             Names of the columns of X, if it was fitted without.
         """
-        return effects.summary(self, level, odds_ratios=odds_ratios, names=names)
+        return coefficients.summary(self, level, odds_ratios=odds_ratios, names=names)
 
     def conf_int(self, level: float = 0.95) -> FloatArray:
-        """Return confidence intervals of the coefficients, intercept first, as rows (low, high).
+        """Return confidence intervals of the coefficients, as rows (low, high) like `summary`.
 
-        Rows are NaN where an interval cannot be trusted. Several models have one table each.
+        The intercept is first. Rows are NaN where an interval cannot be trusted. Several models
+        have one table each.
         """
-        return effects.conf_int(self, level)
+        return coefficients.conf_int(self, level)
 
     @property
     def cov_params_(self) -> FloatArray:
-        """Covariance of the coefficients, intercept first; NaN where it cannot be trusted."""
-        return effects.cov_params(self)
+        """Covariance of the coefficients of `summary`; NaN where it cannot be trusted."""
+        return coefficients.cov_params(self)
 
     @property
     def standard_errors_(self) -> FloatArray:
-        """Standard errors of the coefficients, intercept first; NaN where there are none."""
-        return effects.standard_errors(self)
+        """Standard errors of the coefficients of `summary`; NaN where there are none."""
+        return coefficients.standard_errors(self)
+
+    @property
+    def columns_(self) -> list[dict[str, Any]]:
+        """The columns: name, kind, bounds or levels, unit of the coefficient, and features."""
+        check_is_fitted(self, "coef_")
+        return layout.records(self)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the names of the features that ``coef_`` belongs to, those of ``features_``."""
+        check_is_fitted(self, "coef_")
+        return np.array(layout.feature_names(self), dtype=object)
+
+    def explain(self, X: Any) -> Explanation:
+        """Return what each column contributes to the scores of rows, around the average row.
+
+        The contributions and the baseline add up to the score of a row. The average row has the
+        released means of the features; where none were released, the middle of a column's bounds
+        or 0. Nothing is spent. An explanation shows its own rows: protect it like them.
+        """
+        check_is_fitted(self, "coef_")
+        return explained(self, self._read_new(X))
 
     def select_coefficients(self, rule: str = "universal", *, level: float = 0.1) -> Self:
         """Return a copy of the model in which coefficients that could be noise are 0.
@@ -327,7 +437,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         level : float
             The false discovery rate.
         """
-        copied: Self = effects.selected(self, rule, level)
+        copied: Self = coefficients.selected(self, rule, level)
         return copied
 
     def plot_coefficients(self, level: float = 0.95, names: Sequence[str] | None = None) -> Figure:
@@ -335,15 +445,30 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         return forest_plot(self.summary(level, names=names))
 
     def plot_effects(
-        self, names: Sequence[str] | None = None, units: effects.Units | None = None
+        self,
+        names: Sequence[str] | None = None,
+        units: effects.Units | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        panels: int | None = None,
     ) -> Figure:
         """Draw the effect of each column on the score, with a band of 95 % of the known noise.
 
-        The figure shows released numbers only. ``names`` are those of the columns of X, if it was
-        fitted without; columns called ``column=category`` are drawn as categories of one column.
-        ``units`` are functions that bring numbers in X to a column's own units, by its name.
+        The figure shows released numbers only.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Names of the columns of X, if it was fitted without; columns called
+            ``column=category`` are drawn as categories of one column.
+        units : mapping, optional
+            Functions that bring numbers in X to a column's own units, by its name.
+        columns : sequence of str, optional
+            The columns to draw, by name; by default those with the largest effects.
+        panels : int, optional
+            Number of columns that are drawn, by default at most 30.
         """
-        return effects.plot_effects(self, names, units)
+        return effects.plot_effects(self, names, units, columns=columns, panels=panels)
 
     def _margins(self, X: Any, *, by_row: bool = False) -> FloatArray:
         """Return scores of shape (n_rows, n_models), linear in the features of X.
@@ -353,6 +478,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         """
         if not by_row:
             averaged.warn(self, X)
+        X = averaged.with_averages(self, X)
         weights = np.atleast_2d(self.coef_)
         constants = np.atleast_1d(self.intercept_)
         scores = pipeline.linear_scores(self.features_, X, weights, constants, by_row=by_row)

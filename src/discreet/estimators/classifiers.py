@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from discreet import engines
 from discreet.core import Budget
 from discreet.errors import NotSupported, PrivacyLeakWarning
-from discreet.estimators import effects
+from discreet.estimators import coefficients
 from discreet.estimators.base import PrivateLinearModel, by_blocks
 from discreet.estimators.engine import Fitted
 from discreet.estimators.familiar import familiar
@@ -31,7 +31,8 @@ from discreet.inference import Intervals
 from discreet.objectives import L2, LOSSES, Logistic, Loss, MulticlassHinge, Problem, Softmax
 from discreet.preparation import Scale, Step
 from discreet.solvers import Solution
-from discreet.statement import LABELS_TAKEN
+from discreet.statement import LABELS, LABELS_TAKEN
+from discreet.tables.schema import Schema, as_schema
 from discreet.validate import CheckedFields, FloatArray, Positive, number
 
 BEND = 0.25
@@ -94,12 +95,16 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mis
         declared = self._declared_classes()
         if declared is None:
             declared = type_classes(y)
+        if declared is None and self.schema is not None:
+            declared = schema_classes(y, as_schema(self.schema))
         taken = declared is None
         if declared is None and engines.is_lazy(X):
             raise ValueError(
                 "Labels of rows on workers are not collected; list all of them in classes, for "
                 "example classes=[0, 1]."
             )
+        if self.schema is not None:
+            groups = self._unit_of(X, groups)
         X, target = self._read(X, y, settings, numbers=False, groups=groups)
         units = PrivacyUnits.of(X, groups, sample_weight, self.rows_per_unit)
         codes: NDArray[Any] | None = None
@@ -123,7 +128,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mis
             weights = self._class_weights(classes, codes)
             units = replace(units, even=False)
         settings, rules = self._models(settings, len(classes))
-        public = (LABELS_TAKEN if taken else "the class labels",)
+        public = (LABELS_TAKEN if taken else LABELS,)
         about: Any = {"units": units, "by_class": weights, "public": public}
         self._keep_link(self._fit_models(settings, X, codes, rules, **about))
         self.classes_ = classes
@@ -150,7 +155,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mis
         if not (two or self.inference):
             joint = _joint(settings.loss, n_classes, auto=method is None)
         # every solver of the rule takes several outputs
-        if joint is not None and (method is None or method.solver.takes_outputs):
+        if joint is not None and (method is None or method.solver.fits_jointly()):
             return replace(settings, loss=joint), [partial(np.asarray, dtype=np.float64)]
         return settings, [partial(_one_of, code=one) for one in ([1] if two else range(n_classes))]
 
@@ -254,6 +259,14 @@ def type_classes(y: Any) -> NDArray[Any] | None:
         return None
     found = np.unique(np.asarray(list(levels)))
     return found if len(found) > 1 else None
+
+
+def schema_classes(y: Any, schema: Schema) -> NDArray[Any] | None:
+    """Return the classes that a schema declares for its target, if y has texts."""
+    target = schema.target
+    if target is None or not target.is_classification or np.asarray(y).dtype.kind not in "OUT":
+        return None
+    return np.array(target.labels)
 
 
 def is_binary(labels: NDArray[Any]) -> bool:
@@ -429,6 +442,9 @@ class LogisticRegression(LinearClassifier):
         "ward": ["A", "B"]}``. Numbers named here may have curves; bounds that are not given are
         then chosen privately, with a tenth of the budget. Booleans, pandas categories and polars
         Enums need no entry: their type declares them. Texts need one.
+    schema : Schema or path, optional
+        In place of ``columns``: a schema, or the file of one, which declares all columns. The unit
+        that it names is taken from X, or must be given as ``groups``.
     inference : bool, default=False
         Whether to spend most of the budget on standard errors and intervals of the coefficients,
         not on predictions (docs/inference.md). More than two classes are then fitted one against
@@ -502,6 +518,7 @@ class LogisticRegression(LinearClassifier):
     """
 
     _has_intervals: ClassVar[bool] = True
+    _ratio: ClassVar[str] = "odds ratio"
 
     link_: Link = field(init=False)
 
@@ -542,7 +559,7 @@ class LogisticRegression(LinearClassifier):
             raise NotSupported("intervals of probabilities are for models of two classes.")
         table = self._read_new(X)
         scores = self._margins(table)[:, 0]
-        found = effects.intervals(self, table, scores, level, 0.0)
+        found = coefficients.intervals(self, table, scores, level, 0.0)
         return found._replace(low=expit(found.low), high=expit(found.high))
 
     @by_blocks
@@ -569,7 +586,8 @@ class LinearSVC(LinearClassifier):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, columns, classes, class_weight, random_state, ledger, progress, verbose
+rows_per_unit, features, columns, schema, classes, class_weight, random_state, ledger, progress, \
+verbose
         As in `LogisticRegression`; there is no ``inference`` for it.
     loss : {"huber", "hinge", "sigmoid"}, default="huber"
         ``"huber"`` is the smoothed hinge (h = 0.1), which every solver supports; ``"hinge"`` is not

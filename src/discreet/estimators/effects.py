@@ -1,36 +1,33 @@
-"""Coefficients and effects of columns in a fitted model: tables, intervals and figures.
+"""Effects of columns in a fitted model, and their figure.
 
 The effect of a column is its part of the score: a curve for a column with splines, a line for a
-number, one value per category for one-hot columns. Effects are shown around their mean, since only
+number, one value per level for categories. Effects are shown around their mean, since only
 differences within a column matter. All of it is computed from the released model.
 
-A category or a part of a curve that no row has gets whatever weight the noise gives it. A default
-fit releases noisy means of the features, which say where rows are. The mean of an effect is then
-that over the rows, and a figure leaves out where rows are too few to be noticed.
+A level or a part of a curve that no row has gets whatever weight the noise gives it. A default fit
+releases noisy means of the features, which say where rows are. The mean of an effect is then that
+over the rows, and a figure leaves out where rows are too few to be noticed.
 """
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from discreet.errors import NotSupported
-from discreet.inference import Coefficients, Intervals, Summary, score_intervals
-from discreet.inference.selection import selected as choose_coefficients
-from discreet.objectives import Logistic
+from discreet.design import Design
+from discreet.estimators.layout import ColumnFeatures, layout
 from discreet.preparation.features import Splines
 from discreet.preparation.pipeline import unclipped_map
-from discreet.preparation.steps import FittedCentre
-from discreet.statement import neighbours
-from discreet.validate import FloatArray
+from discreet.preparation.steps import FittedCentre, FittedScale, Scale
+from discreet.tables import Boolean, Numeric, Ordinal
+from discreet.tables.columns import MISSING, OTHER
+from discreet.validate import FloatArray, integer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,8 +44,31 @@ BAND = 1.96
 LEAST = 5.0
 """Standard deviations of the noise in it that a mean must exceed, to say that there are rows."""
 
+SMALL_SHARE = 0.5
+"""Share of rows in a feature, over an even one, below which rows are too few, unless it exceeds
+`LEAST` deviations. It is half way between no rows and an even share."""
+
+HIDDEN = 8.0
+"""Standard deviations of the noise below which noise hides an even share. From 8 on, no rows and an
+even share are 4 deviations from half of it."""
+
+MARKS = (MISSING, OTHER)
+"""Levels that a table need not have."""
+
+TINY = 1e-12
+"""Share of rows in a feature whose noisy mean is not above 0, though it may have rows."""
+
+MOST_PANELS = 30
+"""Panels of a figure that are drawn unless others are asked for."""
+
 MOST_LABELS = 20
 """Categories of one panel that are labelled."""
+
+LONGEST_LABEL = 14
+"""Characters of a level's name that are shown below a panel."""
+
+WIDE = 2.5
+"""Standard deviations on either side of its mean that a line without bounds is drawn to."""
 
 Units = Mapping[str, Callable[[FloatArray], FloatArray]]
 """By the name of a column, its own units from the numbers in X."""
@@ -59,8 +79,10 @@ class Effect:
     """Effect of one column on the score, around its mean: one row of values per linear model.
 
     ``at`` has numbers in units of X, or categories. ``deviation`` is the standard deviation of the
-    noise at each point, None if the solver does not state its noise. ``expected`` is False where
-    the released means show no rows, or too few: the effect means nothing there.
+    noise at each point, None if the solver does not state its noise; in a model with intervals it
+    is the standard error, one row per model. ``expected`` is False where the released means show no
+    rows, or too few: the effect means nothing there. ``shares`` are those of the rows at each
+    point. ``marked`` says that the last point is for missing cells.
     """
 
     name: str
@@ -68,84 +90,123 @@ class Effect:
     values: FloatArray
     deviation: FloatArray | None
     expected: NDArray[np.bool_]
+    shares: FloatArray
+    marked: bool = False
+
+    @property
+    def size(self) -> float:
+        """Root mean square of the effect over the rows, the largest of all models."""
+        weights = self.shares * self.expected
+        total = float(weights.sum())
+        if total <= 0.0:
+            return 0.0
+        around = self.values - (self.values @ weights / total)[:, None]
+        return float(np.sqrt(np.max(np.square(around) @ weights / total)))
+
+    @property
+    def refused(self) -> NDArray[np.bool_]:
+        """True where a model with intervals has none, by model and point."""
+        if self.deviation is None:
+            return np.zeros(self.values.shape, dtype=bool)
+        return np.isnan(np.broadcast_to(self.deviation, self.values.shape))
 
 
-def effects(model: PrivateLinearModel, names: Sequence[str] | None = None) -> tuple[Effect, ...]:
-    """Return the effects of the columns, in the order of their features.
+def effects(
+    model: PrivateLinearModel,
+    names: Sequence[str] | None = None,
+    design: Design | None = None,
+) -> tuple[Effect, ...]:
+    """Return the effects of the columns, in the order of the table or of their features.
 
     ``names`` are those of the columns of X; ``column=category`` is a category of a column.
     """
     check_is_fitted(model, "coef_")
-    map = model.features_
-    if map.expansion is not None and not isinstance(map.expansion, Splines):
-        raise NotSupported(
-            'a model with features="kernel" has no effects of single columns. Use '
-            'features="additive".'
-        )
-    columns = column_names(model, names)
-    wide = len(columns)
-    kept = range(wide) if map.expansion is None else map.expansion.kept(wide)
-    groups: dict[str, list[tuple[int, int]]] = {}
-    for feature, column in enumerate(kept):
-        name, mark, _ = columns[column].partition("=")
-        groups.setdefault(name + mark, []).append((feature, int(column)))
-    found = [_of_group(model, members, columns) for members in groups.values()]
-    if map.expansion is not None:
-        first = wide - len(map.expansion.columns)
-        for j, width in enumerate(map.expansion.widths):
-            found.append(_of_curve(model, map.expansion, j, first, columns))
-            first += width
-    return tuple(found)
+    found = (_of_column(model, part) for part in layout(model, names, design))
+    return tuple(each for each in found if each is not None)
 
 
-def column_names(model: Any, names: Sequence[str] | None) -> list[str]:
-    """Return the given names of X's columns, those it was fitted with, or x0, x1 and so on."""
-    if names is None and model.design_ is not None:
-        names = model.design_.feature_names
-    elif names is None:
-        names = getattr(model, "feature_names_in_", None)
-    wide = model.n_encoded_
-    columns = [f"x{j}" for j in range(wide)] if names is None else [str(name) for name in names]
-    if len(columns) != wide:
-        raise ValueError(f"names must have one entry per column of X, {wide}; got {len(columns)}.")
-    return columns
-
-
-def _of_curve(
-    model: PrivateLinearModel, splines: Splines, j: int, first: int, columns: Sequence[str]
-) -> Effect:
-    """Return the effect of a column with splines, whose features begin at ``first``."""
-    column = splines.columns[j]
-    at = np.linspace(splines.low[j], splines.high[j], POINTS)
-    basis = np.zeros((POINTS, model.features_.width(model.n_encoded_)))
-    low, high = at[:1], at[-1:]
-    alone = Splines((0,), low, high, (splines.pieces[j],), (splines.degrees[j],))
-    alone.fill(at[:, None], first, basis)
-    return _effect(model, columns[column], _raw(model, column, at), basis)
-
-
-def _of_group(
-    model: PrivateLinearModel, members: Sequence[tuple[int, int]], columns: Sequence[str]
-) -> Effect:
-    """Return the effect of one-hot columns, or of a number from 0 to 1 or between its bounds.
-
-    ``members`` are pairs of a feature and its column. A mark of missing numbers is compared with 0.
-    """
+def _of_column(model: PrivateLinearModel, part: ColumnFeatures) -> Effect | None:
+    """Return the effect of a column; None if it has no features."""
     wide = model.features_.width(model.n_encoded_)
-    name, mark, _ = columns[members[0][1]].partition("=")
-    if mark:
-        categories = tuple(columns[column].partition("=")[2] for _, column in members)
-        basis = np.zeros((len(members), wide))
-        basis[range(len(members)), [feature for feature, _ in members]] = 1.0
-        if len(members) == 1:
-            categories = ("(given)", *categories)
-            basis = np.vstack([np.zeros(wide), basis])
-        return _effect(model, name, categories, basis)
-    feature, column = members[0]
-    at = np.linspace(0.0, 1.0, POINTS)
-    basis = np.zeros((POINTS, wide))
-    basis[:, feature] = at
-    return _effect(model, name, _raw(model, column, at), basis, line=True)
+    line = False
+    at: FloatArray | tuple[str, ...]
+    if part.places or (part.number is None and not part.curve):
+        at, basis = _of_levels(part, wide)
+    elif part.curve:
+        at, basis = _of_curve(model, part)
+    elif isinstance(part.column, Boolean | Ordinal):
+        texts = ("no", "yes") if isinstance(part.column, Boolean) else part.column.values
+        at = tuple(texts)
+        basis = np.zeros((len(at), wide))
+        basis[:, part.number] = np.linspace(0.0, 1.0, len(at))
+        line = True
+    else:
+        line = True
+        features = _reach(model, part)
+        basis = np.zeros((POINTS, wide))
+        basis[:, part.number] = features
+        at = _raw(model, part.encoded, features)
+    if len(basis) == 0:
+        return None
+    if part.mark is not None:
+        missing = np.zeros(wide)
+        missing[part.mark] = 1.0
+        if part.curve:  # the number of a missing cell is 0
+            missing += spline_rows(model, part, np.zeros(1))[0]
+        basis = np.vstack([basis, missing])
+    return _effect(model, part, at, basis, line=line)
+
+
+def _of_levels(part: ColumnFeatures, wide: int) -> tuple[tuple[str, ...], FloatArray]:
+    """Return the levels of a column and their features, the reference among them."""
+    basis = np.zeros((len(part.places), wide))
+    basis[range(len(part.places)), part.places] = 1.0
+    levels = part.levels
+    if part.contrasts:
+        column: Any = part.column
+        k = column.values.index(part.reference)
+        levels = (*levels[:k], str(part.reference), *levels[k:])
+        basis = np.insert(basis, k, 0.0, axis=0)
+    elif len(levels) == 1:
+        levels = ("(given)", *levels)
+        basis = np.vstack([np.zeros(wide), basis])
+    return levels, basis
+
+
+def _of_curve(model: PrivateLinearModel, part: ColumnFeatures) -> tuple[FloatArray, FloatArray]:
+    """Return points of a curve and their features."""
+    splines: Any = model.features_.expansion
+    j = splines.columns.index(part.encoded)
+    at = np.linspace(splines.low[j], splines.high[j], POINTS)
+    return _raw(model, part.encoded, at), spline_rows(model, part, at)
+
+
+def spline_rows(model: PrivateLinearModel, part: ColumnFeatures, at: FloatArray) -> FloatArray:
+    """Return the features of a curve at some numbers."""
+    splines: Any = model.features_.expansion
+    wide = model.features_.width(model.n_encoded_)
+    j = splines.columns.index(part.encoded)
+    basis = np.zeros((len(at), wide))
+    low = splines.low[j : j + 1]
+    high = splines.high[j : j + 1]
+    alone = Splines((0,), low, high, (splines.pieces[j],), (splines.degrees[j],))
+    alone.fill(at[:, None], part.curve.start, basis)
+    return basis
+
+
+def _reach(model: PrivateLinearModel, part: ColumnFeatures) -> FloatArray:
+    """Return the feature of a number from one end to the other: its bounds, or where rows are."""
+    bounds = model.features_.bounds
+    if bounds is not None and part.encoded in bounds.columns:
+        return np.linspace(bounds.ends[0], bounds.ends[1], POINTS)
+    if isinstance(part.column, Numeric) and part.column.is_bounded:
+        return np.linspace(0.0, 1.0, POINTS)
+    known = released_spread(model)
+    if known is None or part.column is None:
+        return np.linspace(0.0, 1.0, POINTS)
+    assert part.number is not None  # curves have bounds
+    mean, deviation = (float(each[part.number]) for each in known)
+    return np.linspace(mean - WIDE * deviation, mean + WIDE * deviation, POINTS)
 
 
 def _raw(model: PrivateLinearModel, column: int, values: FloatArray) -> FloatArray:
@@ -154,11 +215,11 @@ def _raw(model: PrivateLinearModel, column: int, values: FloatArray) -> FloatArr
     if bounds is None or column not in bounds.columns:
         return values
     j = bounds.columns.index(column)
-    return np.asarray(bounds.low[j] + values * (bounds.high[j] - bounds.low[j]))
+    return np.asarray(bounds.origin[j] + values * bounds.unit[j])
 
 
-def released_means(model: PrivateLinearModel) -> FloatArray | None:
-    """Return noisy means of the features, 0 where noise could have made them; None if unknown."""
+def noisy_means(model: PrivateLinearModel) -> tuple[FloatArray, FloatArray] | None:
+    """Return noisy means of the features and the deviations of their noise; None if unknown."""
     steps = model.preparation_
     first = next((k for k, step in enumerate(steps) if isinstance(step, FittedCentre)), None)
     if first is None:
@@ -167,12 +228,43 @@ def released_means(model: PrivateLinearModel) -> FloatArray | None:
     before = unclipped_map(steps[:first], len(centre.mean))
     if not before.is_diagonal:
         return None
-    clear = np.abs(centre.mean) > LEAST * centre.deviation
-    means = np.where(clear, centre.mean, 0.0) / before.linear
+    means = centre.mean / before.linear
+    deviations = np.abs(centre.deviation / before.linear)
     width = model.features_.width(model.n_encoded_)
     if (levels := len(means) - width) > 0:
-        means = np.delete(means, range(first_level(model), first_level(model) + levels))
-    return means
+        of_levels = range(first_level(model), first_level(model) + levels)
+        means = np.delete(means, of_levels)
+        deviations = np.delete(deviations, of_levels)
+    return means, deviations
+
+
+def released_means(model: PrivateLinearModel) -> FloatArray | None:
+    """Return noisy means of the features, 0 where noise could have made them; None if unknown."""
+    found = noisy_means(model)
+    if found is None:
+        return None
+    means, deviations = found
+    return np.where(np.abs(means) > LEAST * deviations, means, 0.0)
+
+
+def released_spread(model: PrivateLinearModel) -> tuple[FloatArray, FloatArray] | None:
+    """Return means and about the standard deviations of the features; None if unknown.
+
+    A `Scale` step divides columns by their deviations, up to noise and a common factor.
+    """
+    found = noisy_means(model)
+    steps = model.preparation_
+    last = next((k for k, step in enumerate(steps) if isinstance(step, FittedScale)), None)
+    if found is None or last is None:
+        return None
+    width = model.prepared_coef_.shape[1]
+    scaled = unclipped_map(steps[: last + 1], width)
+    if not scaled.is_diagonal:
+        return None
+    deviations = Scale().norm / math.sqrt(width) / np.abs(scaled.linear)
+    if (levels := width - len(found[0])) > 0:
+        deviations = np.delete(deviations, range(first_level(model), first_level(model) + levels))
+    return found[0], np.broadcast_to(deviations, found[0].shape)
 
 
 def first_level(model: Any) -> int:
@@ -181,77 +273,182 @@ def first_level(model: Any) -> int:
     return int(model.n_encoded_) - (0 if made is None else len(made.columns))
 
 
+def _shares(
+    model: PrivateLinearModel, part: ColumnFeatures, basis: FloatArray
+) -> FloatArray | None:
+    """Return the share of rows in each feature of a column, 0 where there are too few.
+
+    Rows are too few if their share is neither above 5 deviations of its noise nor above half of an
+    even share. If an even share is below 8 deviations, noise hides how many rows there are: the
+    point is shown with its band, since a gap would say that there are none. So at small budgets a
+    part without rows is shown, too. Missing and unlisted cells may well have no rows: only 5
+    deviations show them.
+    """
+    found = noisy_means(model)
+    if found is None:
+        return None
+    means, deviations = found
+    even = basis.mean(axis=0)
+    few = means <= np.minimum(LEAST * deviations, SMALL_SHARE * even)
+    few &= even >= HIDDEN * deviations
+    marks = [k for k, level in zip(part.places, part.levels, strict=True) if level in MARKS]
+    marks += [] if part.mark is None else [part.mark]
+    few[marks] = (means <= LEAST * deviations)[marks]
+    return np.where(basis.any(axis=0) & ~few, np.maximum(means, TINY), 0.0)
+
+
 def _effect(
     model: PrivateLinearModel,
-    name: str,
+    part: ColumnFeatures,
     at: FloatArray | tuple[str, ...],
     basis: FloatArray,
     *,
-    line: bool = False,
+    line: bool,
 ) -> Effect:
     """Return the effect of features given at some points, around its mean, and its noise.
 
     The features of categories and curves are shares of a row, so their means are shares of all
     rows. A point is expected if most of its share is in features that rows have. The effect of a
-    ``line`` holds beyond the rows, too.
+    ``line`` holds beyond the rows, too. Levels of a model with intervals are differences from the
+    reference level: an interval around the mean would depend on all of them.
+    """
+    own = _shares(model, part, basis)
+    points = len(basis)
+    expected = np.ones(points, dtype=bool)
+    weights = np.ones(points)
+    middle = basis[: len(at)].mean(axis=0)
+    marked = part.mark is not None
+    if own is not None and part.places and not model.inference:  # dropped by the fit
+        own = np.where(np.atleast_2d(model.coef_).any(axis=0), own, 0.0)
+    if own is not None and own.any() and not line:
+        parts = basis.sum(axis=1)
+        expected = basis @ (own > 0.0) >= 0.5 * parts
+        left = max(0.0, 1.0 - float(own.sum()))  # of rows that have none of the features
+        whole = bool(parts.all())
+        middle = own / own.sum() if whole else own
+        weights = np.where(parts > 0.0, basis @ own, left)
+    elif own is not None and marked:
+        expected[-1] = own[part.mark] > 0.0
+        weights[-1] = 0.0
+    if model.covariances_ and isinstance(at, tuple):  # as a table of coefficients has them
+        middle = np.zeros(basis.shape[1])
+    values = np.atleast_2d(model.coef_) @ (basis - middle).T
+    noise = _deviation(model, basis - middle)
+    return Effect(part.name, at, values, noise, expected, weights, marked)
+
+
+def _deviation(model: PrivateLinearModel, centred: FloatArray) -> FloatArray | None:
+    """Return the standard deviation of the noise in products with some rows of features.
 
     Weights w of prepared rows are carried to Lᵀw. With independent noise of standard deviation s
-    in each entry of w, the noise in c·Lᵀw has the deviation s·‖L·c‖.
+    in each entry of w, the noise in c·Lᵀw has the deviation s·‖L·c‖. A model with intervals knows
+    the covariance of its coefficients.
     """
-    means = None if line else released_means(model)
-    own = np.zeros(basis.shape[1]) if means is None else np.where(basis.any(axis=0), means, 0.0)
-    expected = np.ones(len(basis), dtype=bool)
-    middle = basis.mean(axis=0)
-    if own.any():
-        shares = basis.sum(axis=1)
-        expected = basis @ (own > 0.0) >= 0.5 * shares
-        middle = own / own.sum() if shares.all() else own  # some rows have none of the features
-    centred = basis - middle
-    deviation = None
-    if model.deviation_ is not None:
-        prepared = centred
-        if (levels := model.prepared_coef_.shape[1] - basis.shape[1]) > 0:  # not columns of X
-            prepared = np.insert(centred, [first_level(model)] * levels, 0.0, axis=1)
-        linear = unclipped_map(model.preparation_, prepared.shape[1]).linear
-        moved = prepared * linear if linear.ndim == 1 else prepared @ linear.T
-        deviation = model.deviation_ * np.linalg.norm(moved, axis=1)
-    return Effect(name, at, np.atleast_2d(model.coef_) @ centred.T, deviation, expected)
+    if model.covariances_:
+        constant = np.zeros((len(centred), int(model.fit_intercept)))
+        rows = np.hstack([centred, constant])
+        errors = np.array([each.parts(rows).errors for each in model.covariances_])
+        return errors if np.isfinite(errors).any() else None
+    if model.deviation_ is None:
+        return None
+    prepared = centred
+    if (levels := model.prepared_coef_.shape[1] - centred.shape[1]) > 0:  # not columns of X
+        prepared = np.insert(centred, [first_level(model)] * levels, 0.0, axis=1)
+    linear = unclipped_map(model.preparation_, prepared.shape[1]).linear
+    moved = prepared * linear if linear.ndim == 1 else prepared @ linear.T
+    return np.asarray(model.deviation_ * np.linalg.norm(moved, axis=1))
 
 
 def plot_effects(
-    model: PrivateLinearModel, names: Sequence[str] | None = None, units: Units | None = None
+    model: PrivateLinearModel,
+    names: Sequence[str] | None = None,
+    units: Units | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    panels: int | None = None,
+    design: Design | None = None,
 ) -> Figure:
-    """Draw the effects of all columns, one panel each, with a band of 95 % of the noise.
-
-    ``units`` has functions that bring numbers in X to a column's own units, by its name; a design
-    has them.
-    """
+    """Draw the effects of columns, one panel each; see `PrivateLinearModel.plot_effects`."""
     from discreet.figures import Figure
 
-    found = effects(model, names)
-    if units is None and model.design_ is not None:
-        units = model.design_.units
-    across = min(4, len(found))
-    down = math.ceil(len(found) / across)
-    figure = Figure(figsize=(3.4 * across, 2.6 * down + 0.6), layout="constrained")
-    panels = np.atleast_1d(figure.subplots(down, across, squeeze=False)).ravel()
+    every = effects(model, names, design)
+    shown = _chosen(every, columns, panels)
+    design = model.design_ if design is None else design
+    if units is None and design is not None:
+        units = design.units
+    across = min(5 if len(shown) > 12 else 4, len(shown))
+    down = math.ceil(len(shown) / across)
+    figure = Figure(figsize=(2.9 * across + 0.3, 2.35 * down + 0.7), layout="constrained")
+    axes = np.atleast_1d(figure.subplots(down, across, squeeze=False)).ravel()
     labels: Sequence[Any] = getattr(model, "classes_", ())
-    shown = [str(label) for label in labels] if len(np.atleast_2d(model.coef_)) > 1 else []
-    for panel, effect in zip(panels, found, strict=False):
-        _draw(panel, effect, (units or {}).get(effect.name), shown)
-    for panel in panels[len(found) :]:
+    several = [str(label) for label in labels] if len(np.atleast_2d(model.coef_)) > 1 else []
+    for panel, effect in zip(axes, shown, strict=False):
+        _draw(panel, effect, (units or {}).get(effect.name), several)
+    for panel in axes[len(shown) :]:
         panel.set_axis_off()
-    if shown:
-        panels[0].legend(fontsize=7)
-    noise = "bands: 95 % of the noise"
-    if model.deviation_ is None:
-        noise = f"the noise of solver {model.solver_!r} is not stated"
-    if not all(effect.expected.all() for effect in found):
-        noise += "; gray: too few rows to tell"
-    towards = f" of class {labels[1]}" if len(labels) == 2 else ""
-    title = f"Effects on the score{towards} at ε = {model.guarantee_.epsilon:g} ({noise})"
-    figure.suptitle(title, fontsize=10)
+    for panel in axes[: len(shown) : across]:
+        panel.set_ylabel(towards(model), fontsize=8)
+    if several:
+        axes[0].legend(fontsize=7)
+    figure.suptitle(_title(model, every, shown), fontsize=10)
     return figure
+
+
+def _chosen(
+    every: Sequence[Effect], columns: Sequence[str] | None, panels: int | None
+) -> list[Effect]:
+    """Return the effects that are drawn: of named columns, or the largest in their own order."""
+    if columns is not None:
+        wanted = [columns] if isinstance(columns, str) else list(columns)
+        known = {effect.name: effect for effect in every}
+        unknown = [name for name in wanted if name not in known]
+        if unknown or not wanted:
+            raise ValueError(
+                f"columns must name columns of the model: {', '.join(list(known)[:10])}…; got "
+                f"{unknown or wanted!r}."
+            )
+        return [known[name] for name in wanted]
+    most = MOST_PANELS if panels is None else integer("panels", panels)
+    if len(every) <= most:
+        return list(every)
+    order = sorted(range(len(every)), key=lambda k: every[k].size, reverse=True)
+    return [every[k] for k in sorted(order[:most])]
+
+
+def towards(model: Any) -> str:
+    """Return the axis of a score: log-odds of a class, log of a mean, or units of the target."""
+    labels: Sequence[Any] = getattr(model, "classes_", ())
+    odds = model._ratio == "odds ratio"
+    if len(labels) == 2 and not hasattr(model, "levels_"):
+        return f"{'log-odds' if odds else 'score'} of {_short(str(labels[1]))}"
+    if hasattr(model, "levels_"):
+        return "log-odds of higher classes" if len(labels) else "log-odds of the event"
+    if len(labels):
+        return "score of each class"
+    return "log of the mean" if model._ratio else "units of the target"
+
+
+def _title(model: Any, every: Sequence[Effect], shown: Sequence[Effect]) -> str:
+    """Return the title of a figure: what bands are, and what is left out."""
+    noise = "bands: 95 % of the noise"
+    if all(effect.deviation is None for effect in shown):
+        noise = f"the noise of solver {model.solver_!r} is not stated"
+    elif model.covariances_:
+        noise = "levels: differences from the reference; bands: 95 % intervals; "
+        noise += "hollow or dashed: no interval"
+    if not all(effect.expected[: len(effect.at)].all() for effect in shown):
+        noise += "; gray: too few rows to tell"
+    labels: Sequence[Any] = getattr(model, "classes_", ())
+    of = f" of class {labels[1]}" if len(labels) == 2 else ""
+    title = f"Effects on the score{of} at ε = {model.guarantee_.epsilon:g} ({noise})"
+    if len(shown) < len(every):
+        left = len(every) - len(shown)
+        title += f"\n{len(shown)} of {len(every)} columns; {left} are left out: pass columns=[…]"
+    return title
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
 
 
 def _draw(
@@ -260,185 +457,89 @@ def _draw(
     units: Callable[[FloatArray], FloatArray] | None,
     labels: Sequence[str],
 ) -> None:
+    """Draw one effect: points for levels, lines for numbers, a diamond for missing cells."""
     panel.set_title(effect.name, fontsize=9)
     panel.axhline(0.0, color="0.7", lw=0.8)
     panel.tick_params(labelsize=7)
     panel.xaxis.get_offset_text().set_fontsize(7)
-    band = np.zeros(len(effect.expected)) if effect.deviation is None else BAND * effect.deviation
-    known = effect.expected
+    shape = effect.values.shape
+    band = np.zeros(shape)
+    if effect.deviation is not None:
+        band = np.broadcast_to(BAND * np.nan_to_num(effect.deviation), shape)
     names = labels if len(labels) == len(effect.values) else [None] * len(effect.values)
-    low = float((effect.values - band)[:, known].min())
-    high = float((effect.values + band)[:, known].max())
-    margin = 0.05 * (high - low) or 1.0
-    panel.set_ylim(low - margin, high + margin)
+    known = effect.expected
+    if known.any():
+        low = float((effect.values - band)[:, known].min())
+        high = float((effect.values + band)[:, known].max())
+        margin = 0.05 * (high - low) or 1.0
+        panel.set_ylim(low - margin, high + margin)
     if isinstance(effect.at, tuple):
-        places = np.arange(len(effect.at))
-        for values, label in zip(effect.values, names, strict=True):
-            panel.errorbar(
-                places[known], values[known], yerr=band[known], fmt="o", ms=3, lw=1, label=label
-            )
-        some = places if len(places) <= MOST_LABELS else places[known]
-        some = some[:: math.ceil(len(some) / MOST_LABELS)]
-        short = [effect.at[k] if len(effect.at[k]) <= 14 else f"{effect.at[k][:13]}…" for k in some]
-        panel.set_xticks(some, short, rotation=60, ha="right", fontsize=6)
-        panel.set_xlim(-0.5, len(places) - 0.5)
-        for place in places[~known]:
-            panel.axvspan(place - 0.5, place + 0.5, color="0.93", lw=0)
-        return
-    at = effect.at if units is None else units(effect.at)
+        _draw_levels(panel, effect, band, names)
+    else:
+        _draw_line(panel, effect, band, units, names)
+
+
+def _draw_levels(
+    panel: Axes, effect: Effect, band: FloatArray, labels: Sequence[str | None]
+) -> None:
+    """Draw one point per level, with its band."""
+    levels = (*effect.at, "(missing)") if effect.marked else tuple(map(str, effect.at))
+    places = np.arange(len(levels))
+    known = effect.expected
+    apart = 0.12 * (np.arange(len(effect.values)) - (len(effect.values) - 1) / 2)
+    hollow = effect.refused
+    for k, (values, half, label) in enumerate(zip(effect.values, band, labels, strict=True)):
+        style: Any = {"fmt": "o", "ms": 3, "lw": 1, "label": label}
+        at = places + apart[k]
+        drawn = panel.errorbar(at[known], values[known], yerr=half[known], **style)
+        none = known & hollow[k]
+        colour = drawn[0].get_color()
+        panel.plot(at[none], values[none], "o", ms=3.5, mfc="white", color=colour, zorder=3)
+    some = places if len(places) <= MOST_LABELS else places[known]
+    some = some[:: math.ceil(len(some) / MOST_LABELS)] if len(some) else some
+    panel.set_xticks(some, [_short(str(levels[k])) for k in some], fontsize=6)
+    if sum(min(len(str(levels[k])), LONGEST_LABEL) + 2 for k in some) > 34:
+        panel.tick_params(axis="x", labelrotation=60)
+        for text in panel.get_xticklabels():
+            text.set_horizontalalignment("right")
+            text.set_rotation_mode("anchor")
+    panel.set_xlim(-0.5, len(places) - 0.5)
+    for place in places[~known]:
+        panel.axvspan(place - 0.5, place + 0.5, color="0.93", lw=0)
+
+
+def _draw_line(
+    panel: Axes,
+    effect: Effect,
+    band: FloatArray,
+    units: Callable[[FloatArray], FloatArray] | None,
+    labels: Sequence[str | None],
+) -> None:
+    """Draw a line or a curve where rows are, and missing cells beside it."""
+    numbers: Any = effect.at
+    at = numbers if units is None else units(numbers)
+    count = len(at)
+    known = effect.expected[:count]
     ends = np.flatnonzero(np.diff(np.concatenate([[True], known, [True]])))
     for first, after in ends.reshape(-1, 2):  # of runs without rows, up to the points beside them
-        panel.axvspan(at[max(first - 1, 0)], at[min(after, len(at) - 1)], color="0.93", lw=0)
-    for values, label in zip(effect.values, names, strict=True):
-        shown = np.where(known, values, np.nan)
-        (line,) = panel.plot(at, shown, lw=1.5, label=label)
+        panel.axvspan(at[max(first - 1, 0)], at[min(after, count - 1)], color="0.93", lw=0)
+    missing = effect.marked and bool(effect.expected[-1])
+    beside = at[-1] + 0.07 * (at[-1] - at[0])
+    refused = np.atleast_1d(effect.refused[:, :count].any(axis=1))
+    for values, half, label, none in zip(effect.values, band, labels, refused, strict=True):
+        shown = np.where(known, values[:count], np.nan)
+        (line,) = panel.plot(at, shown, "--" if none else "-", lw=1.5, label=label)
+        colour = line.get_color()
         if effect.deviation is not None:
-            colour = line.get_color()
-            panel.fill_between(at, shown - band, shown + band, color=colour, alpha=0.2)
+            reach = half[:count]
+            panel.fill_between(at, shown - reach, shown + reach, color=colour, alpha=0.2)
+        if missing:
+            style: Any = {"fmt": "D", "ms": 3.5, "lw": 1, "color": colour}
+            panel.errorbar([beside], values[-1:], yerr=half[-1:], **style)
     panel.set_xlim(at[0], at[-1])
-
-
-NOT_MEASURED = (
-    "this fit released no Hessian of the model, and its coefficients are made for predictions: "
-    "shrunk, or at small budgets up to twice too large. Fit with inference=True, which pays for "
-    "intervals with a part of the budget"
-)
-TOO_LITTLE = (
-    "the budget is too small for intervals at this number of rows and columns, so nothing was "
-    "spent on them: use more rows, fewer columns or a larger epsilon"
-)
-
-
-def _models(model: Any, names: Sequence[str] | None = None) -> tuple[Coefficients, ...]:
-    """Return the coefficients of each model with their errors, if their columns have some."""
-    check_is_fitted(model, "coef_")
-    if model.features_.expansion is not None:
-        raise NotSupported(
-            "this model is linear in features that were made of the columns of X, so a column has "
-            "no single coefficient. Fit with features='linear', or use plot_effects()."
-        )
-    columns = column_names(model, names)
-    values = np.atleast_2d(model.coef_)
-    if model.fit_intercept:
-        columns.append("intercept")
-        values = np.column_stack([values, np.atleast_1d(model.intercept_)])
-    labels = [""] if len(values) == 1 else [str(label) for label in model.classes_]
-    covariances = model.covariances_ or (None,) * len(values)
-    why = TOO_LITTLE if model.inference else NOT_MEASURED  # if there are no intervals at all
-    return tuple(
-        Coefficients.of(tuple(columns), *pair, "" if model.covariances_ else why, label)
-        for pair, label in zip(zip(values, covariances, strict=True), labels, strict=True)
-    )
-
-
-def summary(
-    model: Any, level: float, *, odds_ratios: bool = False, names: Sequence[str] | None = None
-) -> Summary:
-    """Return the table of a model; see `PrivateLinearModel.summary`."""
-    models = _models(model, names)
-    if odds_ratios and not isinstance(model._loss(), Logistic):
-        raise NotSupported(
-            "odds ratios are for logistic models. Pass odds_ratios=False for this one."
-        )
-    title = f"{type(model).__name__} under differential privacy"
-    return Summary(title, models, _footer(model, models), level, odds_ratios)
-
-
-def _footer(model: Any, models: Sequence[Coefficients]) -> tuple[str, ...]:
-    """Return what the table rests on: sizes, promise, method and conditions."""
-    guarantee = model.guarantee_
-    promise = f"ε = {guarantee.epsilon:g}, δ = {guarantee.delta:g}"
-    plural = "people" if guarantee.unit != "row" else "rows"
-    lines = [
-        f"{model.size_:,} {plural}; ({promise}) for {neighbours(guarantee)}; "
-        f"solver {model.solver_}."
-    ]
-    if model.covariances_:
-        lines.append(
-            "Standard errors include sampling error and privacy noise. 'noise' is the share of the "
-            "noise in the variance; 'bias', where it is shown, is the share of a bound on the "
-            "effect of columns that are too rare to be determined. There is no penalty, and "
-            "gradients are not clipped: rows of large norm have less weight in the score "
-            "equations, which does not bias the estimate of a correctly specified model."
-        )
-        lines.append(
-            f"Conditions: independent {plural}, a correctly specified model"
-            + "".join(f", {need}" for need in model._errors_need)
-            + ", and n large enough for normal approximations. See docs/inference.md."
-        )
-    for text in model._clipped():
-        means = " Coefficients and intervals are for clipped targets." if model.covariances_ else ""
-        lines.append(f"{text[0].upper()}{text[1:]}.{means}")
-    lines += [f"Not checked: {text}." for text in model._unchecked()]
-    reasons = dict.fromkeys(each.reason for each in models if each.reason)
-    lines += [f"No interval (–): {reason}." for reason in reasons]
-    if not guarantee.secure:
-        lines.append("TEST MODE, NOT PRIVATE: a seed was fixed.")
-    return tuple(lines)
-
-
-def conf_int(model: Any, level: float) -> FloatArray:
-    """Return intervals of the coefficients; see `PrivateLinearModel.conf_int`."""
-    found = [np.column_stack(each.interval(level)) for each in _models(model)]
-    return found[0] if len(found) == 1 else np.stack(found)
-
-
-def standard_errors(model: Any) -> FloatArray:
-    """Return standard errors of the coefficients, intercept first."""
-    found = [each.errors for each in _models(model)]
-    return found[0] if len(found) == 1 else np.stack(found)
-
-
-def cov_params(model: Any) -> FloatArray:
-    """Return covariances of the coefficients, intercept first."""
-    models = _models(model)
-    size = len(models[0].names)
-    order = [size - 1, *range(size - 1)] if model.fit_intercept else list(range(size))
-    if not model.covariances_:
-        whole = [np.full((size, size), np.nan)] * len(models)
-    else:
-        whole = [each.total[np.ix_(order, order)] for each in model.covariances_]
-    return whole[0] if len(whole) == 1 else np.stack(whole)
-
-
-def selected(model: Any, rule: str, level: float) -> Any:
-    """Return a copy of a model without what is not selected; see `select_coefficients`."""
-    models = _models(model)
-    if not model.covariances_ or not np.isfinite([each.errors for each in models]).any():
-        raise NotSupported(f"there are no standard errors to select by: {models[0].reason}.")
-    values = np.column_stack([np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)])
-    size = values.shape[1] if model.fit_intercept else values.shape[1] - 1
-    copied = copy.copy(model)
-    found = []
-    for row, covariance in zip(values, model.covariances_, strict=True):
-        settings: Any = {"intercept": model.fit_intercept}
-        row[:size], left = choose_coefficients(row[:size], covariance, rule, level, **settings)
-        found.append(left)
-    copied.coef_ = values[:, :-1].reshape(model.coef_.shape)
-    copied.intercept_ = values[:, -1] if np.ndim(model.intercept_) else float(values[0, -1])
-    old = np.column_stack([model.prepared_coef_, model.prepared_intercept_])
-    carried = unclipped_map(model.preparation_, old.shape[1] - 1).adjoint(np.eye(old.shape[1]))
-    whole = old @ carried
-    levels = old.shape[1] - values.shape[1]
-    of_levels = range(first_level(model), first_level(model) + levels)
-    whole[:, np.delete(np.arange(whole.shape[1]), of_levels)] = values
-    prepared = np.linalg.solve(carried.T, whole.T).T
-    copied.prepared_coef_ = prepared[:, :-1]
-    copied.prepared_intercept_ = prepared[:, -1]
-    if levels:
-        copied.levels_ = model.levels_ + (copied.intercept_ - model.intercept_)
-    copied.covariances_ = tuple(found)
-    return copied
-
-
-def intervals(model: Any, X: Any, scores: FloatArray, level: float, residual: float) -> Intervals:
-    """Return intervals around the scores of new rows, which are checked already."""
-    reason = _models(model)[0].reason
-    if not model.covariances_ or np.asarray(model.covariances_[0].refused).all():
-        raise NotSupported(f"predictions of this model have no intervals: {reason}.")
-    made: Any = model.features_.transform(X)
-    sparse: bool = sp.issparse(made)
-    rows = made.toarray() if sparse else np.asarray(made, dtype=np.float64)
-    if model.fit_intercept:
-        rows = np.column_stack([rows, np.ones(len(rows))])
-    return score_intervals(model.covariances_[0], rows, scores, level, residual)
+    if missing:
+        panel.set_xlim(at[0], beside + 0.05 * (at[-1] - at[0]))
+        panel.axvline(at[-1], color="0.85", lw=0.8)
+        _, high = panel.get_ylim()
+        at_top: Any = {"ha": "right", "va": "top", "fontsize": 6, "color": "0.4"}
+        panel.text(beside + 0.04 * (at[-1] - at[0]), high, "missing ", **at_top)

@@ -6,9 +6,11 @@
 - `train` solves for the weights of each model: `Fitted`, released numbers alone.
 - `state` says what was promised and what that rests on: `Statement`.
 
-`fit` runs them in this order. Estimators are shells around it: they name a loss, turn y into
-targets and keep what comes back as attributes. The order is part of the design: no data is read
-for a bad setting, the account is opened before a row is read, and only curators read rows.
+`fit` runs them in this order. Levels of columns that a design has yet to find come first: they are
+released within a part of the budget, and the method is chosen by them, for the rest of it.
+Estimators are shells around it: they name a loss, turn y into targets and keep what comes back as
+attributes. The order is part of the design: no data is read for a bad setting, the account is
+opened before a row is read, and only curators read rows.
 """
 
 from __future__ import annotations
@@ -23,10 +25,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core import Curator, Guarantee
+from discreet.core import Budget, Curator, Guarantee
+from discreet.core.bits import Bits
 from discreet.core.session import Session, Stream, bits_of
 from discreet.errors import NotSupported
-from discreet.estimators import familiar
+from discreet.estimators import discovery, familiar
 from discreet.estimators.method import Method, Settings, choose
 from discreet.estimators.trace import Bar, Trace
 from discreet.estimators.units import Inputs
@@ -38,6 +41,7 @@ from discreet.preparation import (
     FittedBounds,
     FittedStep,
     Step,
+    Windows,
     pipeline,
 )
 from discreet.preparation.pipeline import Prepared
@@ -62,14 +66,20 @@ WORKERS = (
 
 DIVIDED = "the budget was divided between preparation and model before a row was read"
 
+DIVIDED_LATER = (
+    "the part of the budget for levels was fixed before a row was read; the rest was divided "
+    "between preparation and model once the levels were known, in Gaussian DP"
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Run:
     """A fit with an open account: who pays, where its noise comes from, and who watches.
 
     ``problem`` and ``plan`` are those that public numbers give; ``outside`` names what steps of a
-    pipeline learned outside the budget. Each part of the method has its own noise. ``watchers`` are
-    called after each iteration of a solver; ``bar`` is one of them, if there is a bar.
+    pipeline learned outside the budget, ``levels`` is the part of the budget that found levels of
+    columns, if there is one. Each part of the method has its own noise. ``watchers`` are called
+    after each iteration of a solver; ``bar`` is one of them, if there is a bar.
     """
 
     settings: Settings
@@ -80,6 +90,7 @@ class Run:
     session: Session
     earlier_fits: int
     outside: tuple[str, ...]
+    levels: discovery.LevelBudget | None
     streams: Sequence[Stream]
     bar: Bar | None
     watchers: tuple[Callable[[Progress], None], ...]
@@ -87,11 +98,11 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Released numbers of a fit. All of them but the last three are attributes of an estimator.
+    """Released numbers of a fit. All of them but the last four are attributes of an estimator.
 
     ``coef`` and ``intercept`` belong to the features of X and to units of predictions, one row per
     linear model, the prepared ones to prepared rows. ``solution``, ``steps`` and ``problem`` are
-    those of the first model.
+    those of the first model. ``design`` has all levels that were found.
     """
 
     coef: FloatArray
@@ -109,6 +120,7 @@ class Fitted:
     solution: Solution
     steps: tuple[Step, ...]
     problem: Problem
+    design: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,45 +131,86 @@ class Statement:
     ledger_entry: int | None
 
 
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """The session of a fit, what steps outside of it learned, and the number of earlier fits."""
+
+    session: Session
+    outside: tuple[str, ...]
+    earlier_fits: int
+    levels: discovery.LevelBudget | None = None
+
+
 def fit(settings: Settings, inputs: Inputs) -> tuple[Fitted, Statement]:
     """Fit linear models on one budget."""
-    method = choose(settings, inputs)
-    run = begin(settings, method, inputs)
+    opened: Opened | None = None
+    bar: Bar | None = None
     try:
+        if inputs.design is not None and inputs.design.discovered:
+            levels, rest = discovery.planned(settings, inputs)
+            opened = _open(settings, inputs, settings.budget)
+            inputs = discovery.find(levels, inputs, opened.session)
+            opened = replace(opened, levels=levels)
+            settings = rest
+        run = begin(settings, choose(settings, inputs), inputs, opened)
+        bar = run.bar
+        opened = Opened(run.session, run.outside, run.earlier_fits, run.levels)
         prepared, problem = prepare(run)
         fitted = train(run, prepared, problem)
     except BaseException:
-        run.session.account.abandon()
-        if run.bar is not None:
-            run.bar.stop()
+        if opened is not None:
+            opened.session.account.abandon()
+        if bar is not None:
+            bar.stop()
         raise
-    if run.bar is not None:
-        run.bar.finish()
+    if bar is not None:
+        bar.finish()
     return fitted, state(run, fitted)
 
 
-def begin(settings: Settings, method: Method, inputs: Inputs) -> Run:
-    """Plan the models, warn of what the caller should know, and open the account."""
-    bits = bits_of(settings.process.random_state)
+def _open(
+    settings: Settings,
+    inputs: Inputs,
+    whole: Budget,
+    method: Method | None = None,
+    bits: Bits | None = None,
+) -> Opened:
+    """Warn of what the caller should know, and open the account; the method may be unknown yet."""
+    process = settings.process
+    units = inputs.units
+    outside = familiar.warn_of_fit(settings.kind, whole, units, process)
+    earlier_fits = next(FITS) if process.counted_before is None else process.counted_before
+    payer = process.ledger
+    if payer is not None:
+        known = settings.method if method is None else method
+        solver = "auto" if known is None else known.solver.name
+        payer = payer.noting(estimator=settings.kind.__name__, solver=solver, **process.details)
+    bits = bits_of(process.random_state) if bits is None else bits
+    return Opened(Session(whole, units.unit, ledger=payer, bits=bits), outside, earlier_fits)
+
+
+def begin(settings: Settings, method: Method, inputs: Inputs, opened: Opened | None = None) -> Run:
+    """Plan the models, and open the account unless levels were found with it before."""
+    process = settings.process
+    bits = bits_of(process.random_state) if opened is None else opened.session.bits
     if inputs.units.units is not None and not method.solver.takes_units:
         inputs = inputs.drawn(bits)
     units = inputs.units
-    process = settings.process
     needed = method.solver.needs_row_bound
     norm = pipeline.model_norm(method.steps, settings.data_norm, needed=needed)
     problem = settings.problem(units.size, method.width, norm)
     plan = method.solver.plan(problem, method.models, len(inputs.rules))
-    outside = familiar.warn_of_fit(settings.kind, settings.budget, units, process)
-    earlier_fits = next(FITS) if process.counted_before is None else process.counted_before
     whole = plan.spends if method.division is None else settings.budget
+    if opened is None:
+        opened = _open(settings, inputs, whole, method, bits)
+    elif whole != settings.budget:
+        discovery.refuse_unsafe(method.solver)
+    session = opened.session
+    whole = session.account.budget
     name = settings.kind.__name__
-    payer = process.ledger
-    if payer is not None:
-        payer = payer.noting(estimator=name, solver=method.solver.name, **process.details)
     stated = f"ε = {whole.epsilon:g}, δ = {whole.delta:g}, {whole.relation}, one {units.unit}"
     stated = stated if method.solver.private else "NOT PRIVATE"
     note("Fit of %s by %s: %s.", name, method.solver.name, stated)
-    session = Session(whole, units.unit, ledger=payer, bits=bits)
     bar = None
     if process.verbose:
         bar = Bar(name, len(inputs.rules), sum(step.share for step in method.steps))
@@ -168,8 +221,9 @@ def begin(settings: Settings, method: Method, inputs: Inputs) -> Run:
         problem=problem,
         plan=plan,
         session=session,
-        earlier_fits=earlier_fits,
-        outside=outside,
+        earlier_fits=opened.earlier_fits,
+        outside=opened.outside,
+        levels=opened.levels,
         streams=session.streams(len(method.mechanisms)),
         bar=bar,
         watchers=tuple(each for each in (process.progress, bar) if each is not None),
@@ -200,9 +254,13 @@ def prepare(run: Run) -> tuple[Prepared, Problem]:
     recipe.check_table(inputs.X, problem.n_features)
     if method.division is not None:
         run.session.account.reserve(method.division)
+    X = inputs.X
+    if inputs.design is not None:
+        first = method.steps[0] if method.steps else None
+        X = inputs.design.with_middles(X, first.columns if isinstance(first, Windows) else ())
     targets = None if inputs.y is None else inputs.rules[0](inputs.y)
     make = partial(inputs.units.rows, targets=targets)
-    prepared = pipeline.transform(recipe, inputs.X, make, run.session, run.streams, problem)
+    prepared = pipeline.transform(recipe, X, make, run.session, run.streams, problem)
     return (prepared, problem) if inputs.units.even else _weighed(run, prepared)
 
 
@@ -351,6 +409,7 @@ def _carried(
         solution=first,
         steps=method.steps,
         problem=problem,
+        design=inputs.design,
     )
 
 
@@ -361,10 +420,13 @@ def state(run: Run, fitted: Fitted) -> Statement:
     inputs = run.inputs
     units = inputs.units
     conditions: tuple[str, ...] = ()
+    if run.levels is not None:
+        conditions += run.levels.conditions(units.unit)
     if method.balance is not None:
         conditions += (method.balance.condition,)
     if method.division is not None:
-        conditions += (*(step.condition for step in fitted.preparation), DIVIDED)
+        divided = DIVIDED if run.levels is None else DIVIDED_LATER
+        conditions += (*(step.condition for step in fitted.preparation), divided)
     if method.inference:
         conditions += (method.inference[0].condition,)
     conditions += fitted.solution.conditions

@@ -23,7 +23,7 @@ from sklearn.pipeline import Pipeline
 from discreet.accounting.budget import Budget
 from discreet.card.leaks import leaky_steps, steps_of
 from discreet.errors import PrivacyError, PrivacyLeakWarning
-from discreet.statement import learned_outside
+from discreet.statement import GROUPS_LOST, learned_outside
 
 Estimator = TypeVar("Estimator", bound=type)
 
@@ -50,6 +50,10 @@ _TARGET = "use target_bounds=(low, high) for the target"
 _COLUMNS = (
     "use columns={'age': (17, 90)}, or a schema: the default needs no bounds and estimates norms, "
     "means and scales within the budget"
+)
+_KINDS = (
+    "kinds follow from the types of a table; columns declares others: a list of levels, "
+    "discover(), or a kind of discreet.tables such as Ordinal(['low', 'high'])"
 )
 _CLIP = "use solver=GD(gradient_clip=1.0); the default sets it"
 _BATCH = "the default uses all rows in each pass; use solver=AGD(sampling_rate=0.1) for samples"
@@ -81,6 +85,10 @@ _ADVICE = {
     "sample_weight": "pass it to fit: fit(X, y, sample_weight=…)",
     "groups": "pass it to fit: fit(X, y, groups=ids)",
     "seed": _SEED,
+    "categorical_features": _KINDS,
+    "feature_types": _KINDS,
+    "cat_features": _KINDS,
+    "enable_categorical": _KINDS,
     # diffprivlib
     "accountant": _LEDGER,
     "bounds": _COLUMNS,
@@ -258,6 +266,12 @@ def warn_of_callers(kind: type, *, grouped: bool) -> tuple[str, ...]:
         frame = frame.f_back
     if lost and not grouped:
         warn(_LOST_GROUPS, PrivacyLeakWarning)
+    found = _warn_of_steps(steps) if steps else ()
+    return (*found, GROUPS_LOST) if lost and not grouped else found
+
+
+def _warn_of_steps(steps: Sequence[Any]) -> tuple[str, ...]:
+    """Warn of steps that learned outside the budget; return what a guarantee has to say of them."""
     kinds = dict.fromkeys(type(step) for step in steps)
     for leaky in kinds:
         where = leaky.__module__

@@ -32,7 +32,7 @@ from discreet.estimators.features import signal
 from discreet.estimators.method import Settings, settle
 from discreet.estimators.units import PrivacyUnits
 from discreet.objectives import L2, Logistic, Loss
-from discreet.statement import LABELS_TAKEN
+from discreet.statement import LABELS, LABELS_TAKEN
 from discreet.validate import FloatArray, choice, integer
 
 MOST_LEVELS = 200
@@ -68,6 +68,8 @@ class LevelModel(PrivateLinearModel):
     link_: Link = field(init=False)
 
     _has_intervals: ClassVar[bool] = True
+    _ratio: ClassVar[str] = "odds ratio"
+    _finds_levels: ClassVar[bool] = False
 
     def _loss(self) -> Loss:
         return Logistic()
@@ -134,7 +136,7 @@ class OrdinalClassifier(ClassifierMixin, LevelModel):  # type: ignore[misc]
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, preparation, rows_per_unit, features, \
-columns, inference, random_state, ledger, progress
+columns, schema, inference, random_state, ledger, progress
         As in `LogisticRegression`; intervals are for slopes, and for rows of equal weight.
     fit_intercept : bool, default=True
         Must be True.
@@ -192,6 +194,8 @@ columns, inference, random_state, ledger, progress
         """
         settings = settle(self)
         declared = self._declared_classes()
+        if self.schema is not None:
+            groups = self._unit_of(X, groups)
         if self.inference and not (groups is None and sample_weight is None):
             raise NotSupported(
                 "intervals of ordered classes are for independent rows of equal weight. Leave "
@@ -223,7 +227,7 @@ columns, inference, random_state, ledger, progress
             nominal = np.full(len(index), 1.0 / (splits * units.rows_per_unit))
             spread = replace(spread, nominal=nominal)
         targets = np.where(codes[index] > level, 1.0, -1.0)
-        public = (LABELS_TAKEN if self.classes is None else "the class labels",)
+        public = (LABELS_TAKEN if self.classes is None else LABELS,)
         basis = np.eye(splits)[:, 1:]
         self._fit_levels(settings, LevelRows(X, index, level, targets, spread), basis, public)
         self.classes_ = classes
@@ -355,7 +359,7 @@ class DiscreteTimeSurvival(LevelModel):
         Baseline log odds: a polynomial of the period, of degree 2 to 5 by n and the budget, or one
         number per period. Few people are left in late periods, and their rows are clipped most.
     epsilon, delta, relation, solver, alpha, data_norm, preparation, rows_per_unit, features, \
-columns, inference, random_state, ledger, progress
+columns, schema, inference, random_state, ledger, progress
         As in `LogisticRegression`; solvers that take sums over rows, such as ``"gd"``. Intervals
         are for slopes.
     fit_intercept : bool, default=True
@@ -423,6 +427,8 @@ columns, inference, random_state, ledger, progress
         """
         settings = settle(self)
         ends = self._ends()
+        if self.schema is not None:
+            groups = self._unit_of(X, groups)
         X, durations = self._read(X, y, settings, numbers=True)
         if durations is None:
             raise NotSupported("survival is for tables of this process, not of workers.")

@@ -33,6 +33,7 @@ class LogLinearRegressor(LinearRegressor):
     __metadata_request__fit: ClassVar = {"exposure": True}
 
     _has_intervals: ClassVar[bool] = True
+    _ratio: ClassVar[str] = "rate ratio"
     _normal_errors: ClassVar[bool] = False
     _power: ClassVar[int]
     _positive: ClassVar[bool]
@@ -145,7 +146,7 @@ class PoissonRegressor(LogLinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, preparation, rows_per_unit, features, \
-columns, inference, random_state, ledger, progress
+columns, schema, inference, random_state, ledger, progress
         As in `LinearRegression`. Intervals of the mean only: ``predict_interval(target=False)``.
     fit_intercept : bool, default=True
         Must be True.
@@ -221,7 +222,7 @@ class GammaRegressor(LogLinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, columns, inference, random_state, ledger, progress, target_bounds
+rows_per_unit, features, columns, schema, inference, random_state, ledger, progress, target_bounds
         As in `PoissonRegressor`; the bounds of the target are above 0.
     threshold : float, default=4.0
         A target of more than 1 + threshold times its mean is clipped to that.
@@ -231,6 +232,7 @@ rows_per_unit, features, columns, inference, random_state, ledger, progress, tar
     threshold: float = 4.0
 
     _errors_need: ClassVar[tuple[str, ...]] = ("one distribution of targets over their means",)
+    _ratio: ClassVar[str] = "mean ratio"
     _power: ClassVar[int] = 2
     _positive: ClassVar[bool] = True
     _shifted_intercept: ClassVar[bool] = True

@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from discreet.accounting.composition import Division
 from discreet.accounting.planning import divide
 from discreet.core import Budget
-from discreet.design import check_columns, number_columns
+from discreet.design import Design, check_columns, number_columns
 from discreet.errors import NotSupported
 from discreet.estimators import auto, familiar
 from discreet.estimators import features as feature_rule
@@ -27,9 +27,10 @@ from discreet.inference.measure import expected_error
 from discreet.inference.rule import check_inference, lighter, pilot, reserved, sample_rate, whitened
 from discreet.ledger import Dataset, check_dataset
 from discreet.objectives import L2, Loss, Problem
-from discreet.preparation import Balance, Step, check_steps
-from discreet.preparation.features import Expansion
+from discreet.preparation import Balance, Step, Windows, check_steps
+from discreet.preparation.features import Expansion, Splines
 from discreet.preparation.steps import Mechanism
+from discreet.preparation.windows import Numbers
 from discreet.solvers import Progress, Solver, resolve
 from discreet.validate import flag, function
 
@@ -178,6 +179,8 @@ def settle(model: Any) -> Settings:
     own: Any = {"features": model.features, "columns": model.columns, "process": process}
     own |= {"inference": model.inference, "shifted": model._shifted_intercept}
     norm = model.data_norm
+    if norm is None and not steps and method is not None:
+        norm = method.solver.default_row_norm
     return Settings(
         type(model), budget, loss, penalty, model.fit_intercept, norm, steps, method, **own
     )
@@ -185,7 +188,7 @@ def settle(model: Any) -> Settings:
 
 def _details(model: Any) -> dict[str, Any]:
     """Return the settings of an estimator that the entry of a ledger has."""
-    left_out = ("ledger", "progress", "verbose", "random_state", "classes", "solver")
+    left_out = ("ledger", "progress", "verbose", "random_state", "classes", "solver", "schema")
     given = model.get_params(deep=False).items()
     return {name: value for name, value in given if name not in left_out and value is not None}
 
@@ -243,6 +246,20 @@ def choose(settings: Settings, inputs: Inputs) -> Method:
     return replace(method, expansion=made.expansion, width=made.width, rate=rate)
 
 
+def _windows(design: Design, curves: tuple[int, ...]) -> Windows | None:
+    """Return the step that brings the numbers of a design to windows; its share is the rule's.
+
+    Columns with curves are left as they are; None if there are no others.
+    """
+    numbers = {at: column for at, column in design.numbers.items() if at not in curves}
+    if not numbers:
+        return None
+    bounded = tuple(column.is_bounded for column in numbers.values())
+    step = tuple(1.0 if each.integer and not each.is_bounded else 0.0 for each in numbers.values())
+    known = Numbers(bounded, step)
+    return Windows(tuple(numbers), known, others=len(design.groups) - len(numbers))
+
+
 def _by_rule(
     settings: Settings, inputs: Inputs, made: feature_rule.FeatureChoice, given: tuple[Step, ...]
 ) -> auto.Choice:
@@ -251,7 +268,15 @@ def _by_rule(
     budget = settings.budget
     by_row = inputs.units.unit == "row"
     problem = settings.problem(n_rows, made.width, settings.data_norm)
-    choice = _rule(problem, budget, given, made.known, by_row and not settings.inference)
+    windows = None
+    may_sample = by_row and not settings.inference
+    splines = made.expansion is None or isinstance(made.expansion, Splines)
+    if inputs.design is not None and not given and splines and not settings.inference:
+        curves = () if made.expansion is None else made.expansion.columns
+        windows = _windows(inputs.design, curves)
+        if windows is None:  # levels and curves alone, whose unit is known
+            made = replace(made, known=made.width)
+    choice = _rule(problem, budget, given, made.known, may_sample, windows)
     if not settings.inference:
         return choice
     steps = whitened(choice.steps, n_rows, made.width, budget)

@@ -6,6 +6,7 @@ A file is JSON, never code: reading one cannot run anything. The fitted model in
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import hashlib
 import json
@@ -13,7 +14,7 @@ import os
 from collections.abc import Mapping
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import Any, Literal, NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 import msgspec
 import numpy as np
@@ -21,7 +22,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.core import Guarantee
-from discreet.design import check_columns
+from discreet.design import Design, check_columns
 from discreet.errors import ModelFileError, NotSupported
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.record import KINDS, NOT_SAVED, Entry, Model, record_of
@@ -34,6 +35,9 @@ from discreet.tables.declarations import to_plain as column_to_plain
 
 FORMAT = "discreet model"
 VERSION = 2
+OF_DESIGN = "design"
+"""Entry for the schema of an estimator, whose content is the design of the fitted model."""
+
 LARGEST = 2**30
 """Bytes of the largest file that is read: ten million weights take a quarter of it."""
 
@@ -54,22 +58,12 @@ class _Estimator(Entry):
     fitted: dict[str, Any]
 
 
-class _Table(Entry):
-    """The TableTransformer of a pipeline."""
-
-    steps: tuple[str, str]
-    schema: dict[str, Any]
-    sparse: bool | Literal["auto"]
-    dtype: Literal["float32", "float64"]
-
-
 class _File(Entry):
     format: str
     version: int
     discreet: str
     warning: str | None
     estimator: _Estimator
-    table: _Table | None
     guarantee: dict[str, Any]
 
 
@@ -95,9 +89,11 @@ class StoredSolver(Solver):
 
 
 def save(model: Model | Pipeline, path: str | os.PathLike[str] | TextIO) -> None:
-    """Write a fitted estimator, or a pipeline of a `TableTransformer` and one, to a file.
+    """Write a fitted estimator to a file; one with a design takes tables when it is read.
 
-    A file there is replaced, as a whole or not at all. An open text stream is written to.
+    A pipeline of a `TableTransformer` and an estimator is written as the estimator, whose design is
+    then the schema. A file there is replaced, as a whole or not at all. An open text stream is
+    written to.
 
     Notes
     -----
@@ -106,13 +102,7 @@ def save(model: Model | Pipeline, path: str | os.PathLike[str] | TextIO) -> None
     not hold rows, the trace, seeds, ledgers or callbacks. A model that is not private is saved with
     a warning in the file. If a ledger counted the fit, the file's SHA-256 is noted there.
     """
-    table = None
-    estimator = model
-    if isinstance(model, Pipeline):
-        if not model.steps:
-            raise TypeError("this pipeline is empty; there is nothing to save.")
-        table = _table(model)
-        estimator = model.steps[-1][1]
+    estimator = _of_pipeline(model) if isinstance(model, Pipeline) else model
     kind = type(estimator).__name__
     if KINDS.get(kind) is not type(estimator):
         raise TypeError(
@@ -128,7 +118,6 @@ def save(model: Model | Pipeline, path: str | os.PathLike[str] | TextIO) -> None
         discreet=installed_version("discreet"),
         warning=_warning(estimator.guarantee_),
         estimator=_Estimator(kind, _settings(estimator), fitted.plain()),
-        table=table,
         guarantee=estimator.guarantee_.to_dict(),
     )
     strict: dict[str, Any] = {"ensure_ascii": True, "allow_nan": False, "separators": (",", ":")}
@@ -146,7 +135,7 @@ def save(model: Model | Pipeline, path: str | os.PathLike[str] | TextIO) -> None
         estimator.ledger.attach(entry, hashlib.sha256(whole.encode("ascii")).hexdigest())
 
 
-def load(path: str | os.PathLike[str]) -> Model | Pipeline:
+def load(path: str | os.PathLike[str]) -> Model:
     """Read a model that `save` wrote; it predicts exactly as it did when it was saved.
 
     Anything that is not such a file, whole and unchanged, is a `ModelFileError`. Reading runs no
@@ -158,9 +147,9 @@ def load(path: str | os.PathLike[str]) -> Model | Pipeline:
         guarantee = Guarantee.from_dict(file.guarantee)
         if file.warning != _warning(guarantee):
             raise ValueError("its warning does not match its guarantee.")
-        estimator = _restored(file.estimator)
+        estimator: Model = _restored(file.estimator)
         estimator.guarantee_ = guarantee
-        return estimator if file.table is None else _pipeline(file.table, estimator)
+        return estimator
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ModelFileError(f"{path} is not a model that can be read: {error}") from error
 
@@ -253,6 +242,7 @@ def _settings(estimator: PrivateLinearModel) -> dict[str, Any]:
     declared = check_columns(settings["columns"])
     listed = [[key, column_to_plain(column)] for key, column in declared.items()]
     settings["columns"] = listed or None
+    settings["schema"] = None if settings["schema"] is None else OF_DESIGN
     if isinstance(settings.get("class_weight"), Mapping):  # keys of JSON objects are texts
         settings["class_weight"] = [list(pair) for pair in settings["class_weight"].items()]
     if steps is not None:
@@ -313,15 +303,27 @@ def _restored(stored: _Estimator) -> Any:
     expected = set(kind().get_params(deep=False)) - set(NOT_SAVED)
     if set(stored.settings) != expected:
         raise ValueError(f"the settings must be exactly {', '.join(sorted(expected))}.")
-    estimator = kind(**_given(stored.settings))
+    given = _given(stored.settings)
+    by_schema = given.pop("schema")
+    if by_schema not in (None, OF_DESIGN):
+        raise ValueError(f"the schema must be {OF_DESIGN!r} or null.")
+    estimator = kind(**given)
     estimator._objective()
     record_of(kind).from_plain(stored.fitted).restore(estimator)
+    if by_schema is not None:
+        if estimator.design_ is None:
+            raise ValueError("a model with a schema must have a design.")
+        estimator.schema = estimator.design_.schema
+        estimator._objective()
     return estimator
 
 
-def _table(pipeline: Pipeline) -> _Table:
+def _of_pipeline(pipeline: Pipeline) -> Any:
+    """Return the model after a `TableTransformer` as one that takes tables by its own design."""
     from discreet.tables.reader import TableTransformer
 
+    if not pipeline.steps:
+        raise TypeError("this pipeline is empty; there is nothing to save.")
     first = pipeline.steps[0][1]
     paid = [type(step).__name__ for _, step in pipeline.steps[:-1] if hasattr(step, "guarantee_")]
     if paid:
@@ -335,24 +337,12 @@ def _table(pipeline: Pipeline) -> _Table:
             "only a Pipeline of two steps, a TableTransformer and a model, can be saved; save the "
             "model alone (pipeline[-1]) and keep the other steps yourself."
         )
-    sparse: Any = "auto" if first.sparse == "auto" else bool(first.sparse)
-    dtype: Any = np.dtype(first.dtype).name
-    names = (pipeline.steps[0][0], pipeline.steps[1][0])
-    return _Table(steps=names, schema=first.schema.to_dict(), sparse=sparse, dtype=dtype)
-
-
-def _pipeline(stored: _Table, estimator: Any) -> Pipeline:
-    from discreet.tables.reader import TableTransformer
-    from discreet.tables.schema import Schema
-
-    first, second = stored.steps
-    if first == second:
-        raise ValueError("the pipeline must have two steps of different names.")
-    schema = Schema.from_dict(stored.schema, "the schema in it")
-    if schema.width != estimator.n_features_in_:
-        raise ValueError(
-            f"its schema has {schema.width:,} encoded columns, its model "
-            f"{estimator.n_features_in_:,}."
-        )
-    transformer = TableTransformer(schema, sparse=stored.sparse, dtype=stored.dtype)
-    return Pipeline([(first, transformer), (second, estimator)])
+    last = pipeline.steps[-1][1]
+    if not isinstance(last, PrivateLinearModel):
+        return last
+    check_is_fitted(last, "coef_")
+    model = copy.copy(last)
+    model.columns = None
+    model.schema = first.schema
+    model._keep_design(Design(first.schema))
+    return model

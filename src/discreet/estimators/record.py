@@ -236,7 +236,7 @@ class LinearFit(Entry, kw_only=True):
         design = None if self.design is None else Design.from_dict(self.design)
         if design is not None and design.names != self.names:
             raise ValueError("the columns of the design must be those of the table.")
-        width = self.columns if design is None else design.schema.width
+        width = self.columns if design is None else design.width
         if self.features is not None and max(self.features.columns) >= width:
             raise ValueError(f"the features are not for {width:,} columns.")
         bounds = (step for step in self.preparation if isinstance(step, FittedBounds))

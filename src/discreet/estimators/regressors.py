@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.core import Budget
 from discreet.errors import NotSupported
-from discreet.estimators import effects
+from discreet.estimators import coefficients
 from discreet.estimators.base import PrivateLinearModel, by_blocks
 from discreet.estimators.familiar import familiar, warn
 from discreet.estimators.method import settle
@@ -76,6 +76,8 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
                 "make the fit unusable. Pass target_bounds=(low, high), public bounds of the "
                 "target."
             )
+        if self.schema is not None:
+            groups = self._unit_of(X, groups)
         X, target = self._read(X, y, settings, numbers=True, groups=groups)
         units = PrivacyUnits.of(X, groups, sample_weight, self.rows_per_unit)
         if exposure is not None:
@@ -120,7 +122,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         table = self._read_new(X)
         scores = self._margins(table)[:, 0]
         residual = self.covariances_[0].dispersion if target and self.covariances_ else 0.0
-        found = effects.intervals(self, table, scores, level, residual)
+        found = coefficients.intervals(self, table, scores, level, residual)
         return found._replace(low=self._predicted(found.low), high=self._predicted(found.high))
 
     def _clipped(self) -> tuple[str, ...]:
@@ -181,7 +183,7 @@ class LinearRegression(LinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, columns, inference, random_state, ledger, progress, verbose
+rows_per_unit, features, columns, schema, inference, random_state, ledger, progress, verbose
         As in `LogisticRegression`. With ``solver="auto"`` a part of the budget prepares the rows
         and measures moments of rows and targets, and the rest pays for a few Newton-like steps.
     alpha : float, default=1e-4
@@ -228,7 +230,7 @@ class HuberRegressor(LinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, columns, inference, random_state, ledger, progress, verbose, \
+rows_per_unit, features, columns, schema, inference, random_state, ledger, progress, verbose, \
 target_bounds
         As in `LinearRegression`.
     threshold : float, default=0.5
@@ -258,7 +260,7 @@ class QuantileRegressor(LinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, columns, inference, random_state, ledger, progress, target_bounds
+rows_per_unit, features, columns, schema, inference, random_state, ledger, progress, target_bounds
         As in `LinearRegression`.
     quantile : float, default=0.5
         The quantile, from 0.01 to 0.99.

@@ -30,11 +30,12 @@ from discreet.ledger import Dataset, check_dataset
 from discreet.log import note
 from discreet.rows.scored import ScoredRows, scored_rows
 from discreet.rows.units import Units
+from discreet.statement import MODEL_PUBLIC
 from discreet.validate import FloatArray, check_target, number
 
 _PUBLIC = (
     "that all rows are valid (they match the schema, known labels)",
-    "the model",
+    MODEL_PUBLIC,
     "the class labels or the bounds of the target",
 )
 

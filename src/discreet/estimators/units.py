@@ -131,11 +131,12 @@ class PrivacyUnits:
         fit_intercept: bool = False,
         row_norm: float | None = None,
         factors: NDArray[np.bool_] | None = None,
+        gaps: bool = False,
     ) -> Rows:
         """Return the rows of a table, with weights by which every unit has a total weight of 1.
 
-        Rows where ``factors`` is False have the weight 0. Blocks on workers have their own targets,
-        which are None here, and their own weights.
+        Rows where ``factors`` is False have the weight 0. With ``gaps`` entries may be missing.
+        Blocks on workers have their own targets, which are None here, and their own weights.
         """
         settings: Any = {"fit_intercept": fit_intercept, "row_norm": row_norm}
         if targets is None:
@@ -148,7 +149,7 @@ class PrivacyUnits:
             weights = self.units.weights()
         elif self.unit != "row":
             weights = RowWeights(np.empty(0), self.size, self.unit)
-        return as_rows(table, targets, weights=weights, **settings)
+        return as_rows(table, targets, weights=weights, gaps=gaps, **settings)
 
     def weigh(self, rows: Rows) -> Rows:
         """Return the rows with their weights in the objective."""

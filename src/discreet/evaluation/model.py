@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from discreet import tables
 from discreet.card.leaks import steps_of
 from discreet.core import Budget
+from discreet.design import EncodedRows, is_table, unit_of_table
 from discreet.errors import ModelFileError, NotSupported, PrivacyError, PrivacyLeakWarning
 from discreet.estimators import measures
 from discreet.estimators.classifiers import LinearClassifier, LogisticRegression
@@ -118,7 +119,7 @@ def evaluate(
     model = getattr(model, "best_estimator_", model)
     asked = Asked.of(epsilon, relation, ledger, threshold)
     first: Any = model.steps[0][1] if isinstance(model, Pipeline) and model.steps else None
-    reads_tables = isinstance(getattr(model, "schema", None), Schema)  # a TableModel
+    reads_tables = hasattr(model, "estimator") and isinstance(model.schema, Schema)  # a TableModel
     by_schema = reads_tables or (y is None and isinstance(first, tables.TableTransformer))
     if by_schema and target_bounds is not None:
         raise ValueError("target_bounds: the table is read by its schema, which states the bounds.")
@@ -131,6 +132,9 @@ def evaluate(
         return evaluate_table(Pipeline(model.steps[1:]), first.schema, X, asked, by, **form)
     if y is None:
         raise ValueError("y must have the true label or number of each row.")
+    design = getattr(last_step(model), "design_", None)
+    if design is not None and is_table(X) and last_step(model) is model:
+        groups = unit_of_table(X, design.schema.unit, groups)
     if groups is None:
         _check_unit(model, asked)
     subgroups = None
@@ -178,7 +182,10 @@ def evaluate_table(
     bounds = None
     if not target.is_classification:
         if target.low is None or target.high is None:
-            raise ModelFileError("the target of this model's schema has no bounds.")
+            raise ModelFileError(
+                "errors are measured within public bounds of the target, and this model was fitted "
+                "without. Fit it with target_bounds=(low, high)."
+            )
         bounds = (target.low, target.high)
     _check_threshold(model, asked)
     found = None if by is None else subgroup_rule.of_table(by, schema)
@@ -187,10 +194,15 @@ def evaluate_table(
     if isinstance(found, LevelCodes):
         found = Subgroups(found.name, found.levels, found.codes())
     y: Any = encoded.y
+    design = getattr(last_step(model), "design_", None)
+    X = encoded.X if design is None else EncodedRows(encoded.X, schema)
     if target.is_classification:
-        y = np.asarray(target.labels)[y]
+        labels = np.asarray(target.labels)
+        classes = getattr(last_step(model), "classes_", labels)
+        # a model whose labels are numbers or truth values has them in the order of the texts
+        y = (labels if design is None or len(classes) != len(labels) else classes)[y]
     terms = Terms(asked.budget, asked.ledger, encoded.groups, found)
-    return measured(model, encoded.X, y, terms, asked, bounds)
+    return measured(model, X, y, terms, asked, bounds)
 
 
 def measured(

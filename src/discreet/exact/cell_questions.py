@@ -30,7 +30,12 @@ from discreet.core.noise import Noise
 from discreet.core.questions import Answer, Public, Question
 from discreet.core.ranges import refuse_monotone, select_bounds_from_counts
 from discreet.errors import PrivacyError
-from discreet.exact.histogram import LimitedHistogram, StabilityHistogram, noisy_limit
+from discreet.exact.histogram import (
+    GaussianHistogram,
+    LimitedHistogram,
+    StabilityHistogram,
+    noisy_limit,
+)
 from discreet.rows.moments import edges
 from discreet.validate import FloatArray, check_fields, integer, number
 
@@ -188,7 +193,11 @@ class TextCounts(CellQuestion[dict[str, float] | None]):
     column: str
     prefix: int | None = None
     most: int = 50_000
-    mechanisms: ClassVar[tuple[type, ...]] = (StabilityHistogram, LimitedHistogram)
+    mechanisms: ClassVar[tuple[type, ...]] = (
+        StabilityHistogram,
+        LimitedHistogram,
+        GaussianHistogram,
+    )
     protected: ClassVar[str] = "number of rows that hold each text of a column; number of texts"
     proof: ClassVar[str] = "histogram"
 

@@ -17,10 +17,11 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtri
 
 from discreet.accounting.budget import PrivacyLoss, Relation
 from discreet.accounting.conversions import SLACK, probability_from_log
-from discreet.core.mechanisms import Laplace
+from discreet.core.mechanisms import Gaussian, Laplace
 from discreet.core.noise import Noise, from_grid, grid_exponent
 from discreet.errors import NotSupported, PrivacyError
 from discreet.validate import check_fields, number
@@ -28,32 +29,21 @@ from discreet.validate import check_fields, number
 _MOST_ROWS = 2**32
 """Public bound on every count."""
 
+_LOG_ERROR = 2.0**-40
+"""Relative error of log Φ and of its argument: far more than SciPy's, which is a few roundings."""
 
-@dataclass(frozen=True)
-class StabilityHistogram:
-    """Release of the texts whose noisy count reaches a threshold, with that noisy count.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        Cost of one release. ``delta`` in (0, 0.01]: with 0 there is no such mechanism.
-    relation : Relation
-        One row added or removed changes one count by 1; one row replaced changes two.
+class ThresholdedHistogram:
+    """Base of releases of texts whose noisy count reaches a threshold, with that noisy count.
 
-    Privacy
-    -------
-    (ε, δ)-DP if each row adds at most 1 to at most one count. Laplace noise of scale k/ε, where k
-    counts change at most, exact on a public grid on which whole numbers lie. The threshold follows
-    from ε, δ and that grid (`threshold_steps`). Proof: docs/proofs/histogram.md.
+    Noise is exact on a public grid on which whole numbers lie. The threshold follows from δ, the
+    scale of the noise and that grid.
     """
 
-    epsilon: float
     delta: float
     relation: Relation
-    name: ClassVar[str] = "stability_histogram"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", Laplace(self.epsilon).epsilon)
         object.__setattr__(self, "relation", Relation(self.relation))
         if self.delta == 0:
             raise NotSupported(
@@ -63,15 +53,23 @@ class StabilityHistogram:
             )
         check_fields(self, number, "delta", above=0.0, most=0.01)  # the proof needs δ <= 1/2
 
-    @cached_property
-    def loss(self) -> PrivacyLoss:
-        """Cost of one release; it has a cost in (ε, δ) only."""
-        return PrivacyLoss(self.epsilon, rho=math.inf, mu=math.inf, delta=self.delta)
-
     @property
     def scale(self) -> float:
-        """Noise scale b = k/ε."""
-        return Laplace(self.epsilon).scale(float(self.relation.rows_changed))
+        """Scale of the noise."""
+        raise NotImplementedError
+
+    @property
+    def reach(self) -> float:
+        """Number that noise of scale 1 passes with about the probability δ."""
+        raise NotImplementedError
+
+    def log_tail(self, above: float) -> float:
+        """Bound the logarithm of the probability that noise of scale 1 passes a number."""
+        raise NotImplementedError
+
+    def draw(self, noise: Noise, size: int) -> NDArray[np.int64]:
+        """Draw noise, in grid steps."""
+        raise NotImplementedError
 
     @property
     def grid(self) -> int:
@@ -82,9 +80,9 @@ class StabilityHistogram:
     def threshold_steps(self) -> int:
         """Threshold in grid steps: about the least at which `delta_at` is at most δ.
 
-        With grid step g it is 1 + g/2 + b·ln(1/(2δ)), rounded up to the grid.
+        With grid step g it is 1 + g/2 + `scale`·`reach`, rounded up to the grid.
         """
-        reach = self.scale * -math.log(2 * self.delta) * (1 + SLACK)
+        reach = self.scale * self.reach * (1 + SLACK)
         steps = math.ceil(math.ldexp(1 + reach, -self.grid) + 0.5)
         while self.delta_at(steps) > self.delta:
             steps += max(1, int(math.ldexp(reach, -self.grid) * SLACK))
@@ -98,13 +96,12 @@ class StabilityHistogram:
     def delta_at(self, steps: int) -> float:
         """Bound the probability that a text of one row reaches a threshold in grid steps.
 
-        Rounded noise reaches s = steps − 1/g grid steps if the noise itself passes s − 1/2:
-        ½·exp(−(s − ½)·g/b).
+        Rounded noise reaches s = steps − 1/g grid steps if the noise itself passes s − 1/2.
         """
         above = math.ldexp(steps - math.ldexp(1, -self.grid) - 0.5, self.grid) / self.scale
         if above < 0:
             return 1.0  # not in the tail: no bound is claimed there
-        return probability_from_log(-above * (1 - SLACK) - math.log(2) * (1 - SLACK))
+        return probability_from_log(self.log_tail(above))
 
     def release(
         self,
@@ -135,10 +132,120 @@ class StabilityHistogram:
             return {}
         if numbers.min() < 1 or numbers.max() >= _MOST_ROWS:
             raise ValueError("counts must be at least 1 and below 2^32.")
-        noisy = (numbers << -self.grid) + noise.laplace(numbers.size, self.scale, self.grid)
+        noisy = (numbers << -self.grid) + self.draw(noise, numbers.size)
         values = from_grid(noisy, self.grid)
         kept = np.flatnonzero(noisy >= self.threshold_steps).tolist()
         return dict(sorted((texts[index], float(values[index])) for index in kept))
+
+
+@dataclass(frozen=True)
+class StabilityHistogram(ThresholdedHistogram):
+    """Release of the texts whose count with Laplace noise reaches a threshold, and that count.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Cost of one release. ``delta`` in (0, 0.01]: with 0 there is no such mechanism.
+    relation : Relation
+        One row added or removed changes one count by 1; one row replaced changes two.
+
+    Privacy
+    -------
+    (ε, δ)-DP if each row adds at most 1 to at most one count. Laplace noise of scale k/ε, where k
+    counts change at most. Proof: docs/proofs/histogram.md.
+    """
+
+    epsilon: float
+    delta: float
+    relation: Relation
+    name: ClassVar[str] = "stability_histogram"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", Laplace(self.epsilon).epsilon)
+        super().__post_init__()
+
+    @cached_property
+    def loss(self) -> PrivacyLoss:
+        """Cost of one release; it has a cost in (ε, δ) only."""
+        return PrivacyLoss(self.epsilon, rho=math.inf, mu=math.inf, delta=self.delta)
+
+    @property
+    def scale(self) -> float:
+        """Noise scale b = k/ε."""
+        return Laplace(self.epsilon).scale(float(self.relation.rows_changed))
+
+    @property
+    def reach(self) -> float:
+        """Number that noise of scale 1 passes with the probability δ: ln(1/(2δ))."""
+        return -math.log(2 * self.delta)
+
+    def log_tail(self, above: float) -> float:
+        """Bound ln(½·exp(−x))."""
+        return -above * (1 - SLACK) - math.log(2) * (1 - SLACK)
+
+    def draw(self, noise: Noise, size: int) -> NDArray[np.int64]:
+        """Draw Laplace noise, in grid steps."""
+        return noise.laplace(size, self.scale, self.grid)
+
+
+@dataclass(frozen=True)
+class GaussianHistogram(ThresholdedHistogram):
+    """Release of the texts whose count with Gaussian noise reaches a threshold, and that count.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        Standard deviation of the noise over the L2 norm by which one row changes the counts.
+    delta : float
+        Bound on the probability that a text of one row alone is released, in (0, 0.01].
+    relation : Relation
+        One row added or removed changes one count by 1; one row replaced changes two.
+
+    Privacy
+    -------
+    But for an event of probability δ at most, μ-GDP with μ = 1/noise_multiplier, if each row adds
+    at most 1 to at most one count. So it composes with other Gaussian DP: μ² adds up, and δ is
+    added to the δ of the sum. Noise has the standard deviation √k/μ, where k counts change at most.
+    Proof: docs/proofs/histogram.md.
+    """
+
+    noise_multiplier: float
+    delta: float
+    relation: Relation
+    name: ClassVar[str] = "gaussian_histogram"
+
+    def __post_init__(self) -> None:
+        multiplier = Gaussian(self.noise_multiplier).noise_multiplier
+        object.__setattr__(self, "noise_multiplier", multiplier)
+        super().__post_init__()
+
+    @cached_property
+    def loss(self) -> PrivacyLoss:
+        """Cost of one release; its μ holds but for events of probability δ."""
+        mu = Gaussian(self.noise_multiplier).loss.mu
+        return PrivacyLoss(math.inf, rho=math.inf, mu=mu, delta=self.delta)
+
+    @property
+    def scale(self) -> float:
+        """Standard deviation of the noise, σ = √k/μ."""
+        norm = math.nextafter(math.sqrt(self.relation.rows_changed), math.inf)
+        return Gaussian(self.noise_multiplier).scale(norm)
+
+    @property
+    def reach(self) -> float:
+        """Number that noise of scale 1 passes with the probability δ: Φ⁻¹(1 − δ)."""
+        return -float(ndtri(self.delta))
+
+    def log_tail(self, above: float) -> float:
+        """Bound ln Φ(−x).
+
+        It changes by at most x + 1 for each unit of x; SciPy's value has a few roundings.
+        """
+        return float(log_ndtr(-above)) + _LOG_ERROR * (1 + above * (above + 1))
+
+    def draw(self, noise: Noise, size: int) -> NDArray[np.int64]:
+        """Draw Gaussian noise, in grid steps."""
+        return noise.gaussian(size, self.scale, self.grid)
 
 
 @dataclass(frozen=True)

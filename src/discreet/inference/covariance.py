@@ -125,14 +125,6 @@ class Covariance:
         """The three covariances."""
         return self.sampling, self.noise, self.bias
 
-    @property
-    def total(self) -> FloatArray:
-        """The covariance matrix; rows and columns of refused coefficients are NaN."""
-        whole = self.sampling + self.noise + self.bias
-        whole[self.refused] = np.nan
-        whole[:, self.refused] = np.nan
-        return whole
-
     def parts(self, combinations: FloatArray | None = None) -> Parts:
         """Return variances of the coefficients, or of rows of linear combinations of them.
 
@@ -144,6 +136,14 @@ class Covariance:
         found = [((rows @ part) * rows).sum(axis=1) for part in self.sources]
         touched = (rows[:, self.refused] != 0).any(axis=1)
         return Parts(*(np.where(touched, np.nan, part) for part in found))
+
+    def of_combinations(self, rows: FloatArray) -> FloatArray:
+        """Return the covariance of linear combinations; NaN for those of refused coefficients."""
+        whole = rows @ (self.sampling + self.noise + self.bias) @ rows.T
+        touched = (rows[:, self.refused] != 0).any(axis=1)
+        whole[touched] = np.nan
+        whole[:, touched] = np.nan
+        return np.asarray(whole)
 
 
 def quantile(level: float) -> float:

@@ -25,6 +25,7 @@ from discreet.preparation.steps import (
     from_dict,
     to_dict,
 )
+from discreet.preparation.windows import FittedWindows, Windows
 
 __all__ = [
     "FITTED_STEPS",
@@ -36,6 +37,7 @@ __all__ = [
     "FeatureMap",
     "FittedBounds",
     "FittedStep",
+    "FittedWindows",
     "Fourier",
     "Largest",
     "Magnitude",
@@ -46,6 +48,7 @@ __all__ = [
     "Spread",
     "Step",
     "Whiten",
+    "Windows",
     "check_steps",
     "from_dict",
     "to_dict",

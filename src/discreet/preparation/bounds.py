@@ -50,6 +50,7 @@ class Bounds(Step):
     whole: Sequence[int] = ()
     name: ClassVar[str] = "bounds"
     bounded: ClassVar[bool] = False
+    of_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -71,12 +72,16 @@ class Bounds(Step):
 
 @dataclass(frozen=True, eq=False)
 class FittedBounds(FittedStep):
-    """Columns and their bounds: x becomes clip((x − low)/(high − low), 0, 1)."""
+    """Columns and their bounds: x becomes clip((x − low)/(high − low), 0, 1).
+
+    More generally, a number is clip((x − origin)/unit) to ``limits``.
+    """
 
     columns: tuple[int, ...]
     low: FloatArray
     high: FloatArray
     name: ClassVar[str] = "bounds"
+    limits: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", distinct(self.columns))
@@ -92,6 +97,21 @@ class FittedBounds(FittedStep):
             "numbers, and values cut to them"
         )
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Image of the bounds of a column."""
+        return 0.0, 1.0
+
+    @property
+    def origin(self) -> FloatArray:
+        """Number of each column that becomes 0."""
+        return self.low
+
+    @property
+    def unit(self) -> FloatArray:
+        """Difference of numbers of each column that becomes 1."""
+        return self.high - self.low
+
     def accepts(self, n_features: int) -> bool:
         """Return whether the table has all of the columns."""
         return max(self.columns) < n_features
@@ -106,16 +126,29 @@ class FittedBounds(FittedStep):
         return out
 
     def _scaled(self, at: int, values: NDArray[Any]) -> FloatArray:
-        low, high = self.low[at], self.high[at]
         with np.errstate(over="ignore"):
-            scaled: FloatArray = (np.asarray(values, dtype=np.float64) - low) / (high - low)
-        return np.clip(scaled, 0.0, 1.0, out=scaled)
+            moved = np.asarray(values, dtype=np.float64) - self.origin[at]
+            scaled: FloatArray = moved / self.unit[at]
+        return np.clip(scaled, *self.limits, out=scaled)
 
     def _apply_sparse(self, X: Any) -> Any:
-        """Replace the columns. Zeros may change, so the columns are made dense on the way."""
-        kept = X.tocsr(copy=True)
+        """Replace the columns. Zeros may change, so the columns are made dense on the way.
+
+        A table that stores every entry of the columns, zeros too, keeps its structure.
+        """
         ours = np.zeros(X.shape[1], dtype=bool)
         ours[list(self.columns)] = True
+        stored = ours[X.indices]
+        if np.count_nonzero(stored) == X.shape[0] * len(self.columns) and X.has_canonical_format:
+            data = X.data.copy()
+            own = X.indices[stored]
+            cells = X.data[stored]
+            for at, column in enumerate(self.columns):
+                here = own == column
+                cells[here] = self._scaled(at, cells[here])
+            data[stored] = cells
+            return sp.csr_array((data, X.indices, X.indptr), shape=X.shape)
+        kept = X.tocsr(copy=True)
         kept.data[ours[kept.indices]] = 0
         kept.eliminate_zeros()
         dense = np.empty((X.shape[0], len(self.columns)), dtype=X.dtype)

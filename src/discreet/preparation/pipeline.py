@@ -38,6 +38,7 @@ from discreet.preparation.steps import (
     Spread,
     Step,
 )
+from discreet.preparation.windows import Windows
 from discreet.rows import AffineMap, Rows, as_rows
 from discreet.validate import FloatArray, number
 
@@ -80,7 +81,7 @@ def check_steps(preparation: Any, data_norm: float | None) -> tuple[Step, ...]:
             f"the shares of the preparation add up to {float(total):g}; they must leave a part of "
             "the budget to the model. Leave most of it, for example 0.8."
         )
-    if data_norm is not None and not all(isinstance(step, Bounds) for step in steps):
+    if data_norm is not None and not all(step.of_columns for step in steps):
         number("data_norm", data_norm, least=NORMS[0], most=NORMS[1])
     _check_order(steps, data_norm)
     return steps
@@ -89,14 +90,14 @@ def check_steps(preparation: Any, data_norm: float | None) -> tuple[Step, ...]:
 def _check_order(steps: Sequence[Step], data_norm: float | None) -> None:
     """Refuse steps in an order in which one lacks what it needs from those before."""
     kinds = [step.name for step in steps]
-    if "bounds" in kinds[1:]:
+    if any(step.of_columns for step in steps[1:]):
         raise ValueError(
-            "Bounds must be the first step of a preparation: the columns that it makes are those "
-            "that the model is linear in."
+            "Bounds or Windows must be the first step of a preparation: the columns that it makes "
+            "are those that the model is linear in."
         )
     start = kinds.index("radius") if "radius" in kinds else len(kinds)
     units = {"magnitude", "largest"} & set(kinds[:start])
-    if units and (start == len(kinds) or set(kinds[:start]) - units - {"bounds"}):
+    if units and (start == len(kinds) or set(kinds[:start]) - units - {"bounds", "windows"}):
         raise ValueError("Magnitude or Largest before any Radius change norms: put Radius() next.")
     if "largest" in kinds[start:]:
         raise ValueError("Largest changes the norms of rows: put it before Radius().")
@@ -108,7 +109,7 @@ def _check_order(steps: Sequence[Step], data_norm: float | None) -> None:
                 "Radius() before them, or pass data_norm, for example data_norm=1.0: rows are "
                 "clipped to it."
             )
-        known = known or isinstance(step, Radius)
+        known = known or step.sets_norm
 
 
 @dataclass(frozen=True)
@@ -144,9 +145,10 @@ class Recipe:
         ``width`` is the number of features that are made of X, before the steps after `Bounds`.
         """
         for step in self.steps:
-            if isinstance(step, Bounds) and max(step.columns) >= X.shape[1]:
+            named = max(step.columns) if isinstance(step, Bounds | Windows) else 0
+            if named >= X.shape[1]:
                 raise ValueError(
-                    f"Bounds names column {max(step.columns)}, but X has {X.shape[1]} columns, "
+                    f"{type(step).__name__} names column {named}, but X has {X.shape[1]} columns, "
                     "counted from 0."
                 )
             if step.widest is not None and width > step.widest:
@@ -174,7 +176,7 @@ class Recipe:
         """
         kinds = [type(step) for step in self.steps]
         before = set(kinds[: kinds.index(Radius)]) if Radius in kinds else set()
-        return self.writes or bool(before - {Bounds, Magnitude, Largest, Spread})
+        return self.writes or bool(before - {Bounds, Windows, Magnitude, Largest, Spread})
 
 
 @dataclass(frozen=True, eq=False)
@@ -369,12 +371,15 @@ def transform(
     sampling = Sampling(1.0 if copies else recipe.rate)
     fitted: list[FittedStep] = []
     for part, step in enumerate(recipe.steps):
-        if recipe.expansion is not None and not isinstance(step, Bounds):
+        if recipe.expansion is not None and not step.of_columns:
             stage = stage.expanded(recipe.expansion, problem.n_features)
         if isinstance(step, Radius) and stage.affine and math.isfinite(stage.affine.row_norm):
             stage = stage.written()
-        rows = stage.rows(row_norm=known.clip if known and step.bounded else None)
-        if sampling.rate < 1 and not isinstance(step, Bounds):
+        if isinstance(step, Windows):  # counts of columns, which leave out missing entries
+            rows = make(stage.table, gaps=True)
+        else:
+            rows = stage.rows(row_norm=known.clip if known and step.bounded else None)
+        if sampling.rate < 1 and not step.of_columns:
             rows = sampling.of(rows, session, streams[part])
         curator = session.curator(rows, streams[part], n_rows=sampling.size)
         curator.open_reserved(part)

@@ -136,13 +136,16 @@ class Step(CheckedFields):
     A step is ``dense`` if it makes a dense table of a sparse one, and ``bounded`` if it needs a
     public bound on the norm of the rows it reads. ``selections`` is its number of selections among
     public candidates; 0 for a step that asks for one sum. ``widest`` is the largest number of
-    columns, if there is one.
+    columns, if there is one. A step ``of_columns`` changes single columns of X and comes first;
+    ``sets_norm`` is True if rows have a known norm after the step, whatever they had before.
     """
 
     share: float
     name: ClassVar[str]
     dense: ClassVar[bool] = False
     bounded: ClassVar[bool] = True
+    of_columns: ClassVar[bool] = False
+    sets_norm: ClassVar[bool] = False
     selections: int = 0
     widest: ClassVar[int | None] = None
 
@@ -265,6 +268,7 @@ class Radius(Step):
     moment_clip: Annotated[float, partial(number, least=1e-3, most=1.0)] = 1.0
     name: ClassVar[str] = "radius"
     bounded: ClassVar[bool] = False
+    sets_norm: ClassVar[bool] = True
     selections = 1
 
     def fit(self, curator: Curator, mechanism: Any, norms: Known) -> tuple[FittedRadius, RowNorms]:

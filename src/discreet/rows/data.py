@@ -130,6 +130,8 @@ class RowData:
     units, grouped
         The unit of each row, a number below ``public_size`` (no entries if that is not known, or if
         each row is a unit), and True if rows may share units, whose weights add up to at most 1.
+    gaps : bool
+        True if entries may be missing: such rows answer counts of their columns alone.
     weight_unit : int
         Weights times this are integers: 1 if all weights are 1.
     smallest : float
@@ -151,6 +153,7 @@ class RowData:
     units: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int32))
     grouped: bool = False
     unit: Unit = "row"
+    gaps: bool = False
     memory: Memory = field(init=False, default_factory=Memory)
 
     def __post_init__(self) -> None:

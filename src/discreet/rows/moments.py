@@ -12,7 +12,7 @@ score the candidates by them (`discreet.core.ranges`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -291,6 +291,32 @@ def exponent_counts(data: RowData, among: NDArray[np.bool_] | None = None) -> Su
     values = counts.ravel() / data.weight_unit
     columns = 2 if largest else data.n_features
     return Sum(values, gradient_error(data.public_size, 1, math.sqrt(columns)))
+
+
+def edge_counts(data: RowData, columns: Sequence[int], edges: FloatArray) -> Sum:
+    """Count the entries of columns, as they are stored, between public edges, as one vector.
+
+    Row k of ``edges`` has the increasing edges of column ``columns[k]``. Its cell i counts the
+    entries from edge i to below edge i + 1, and entries beyond the outermost edges count in the
+    outermost cells. One more cell, the last, counts missing entries (NaN).
+
+    *Privacy.* The contract of ``Sum``: of each column, a row adds its weight to one cell at most.
+    So units add vectors of norm at most √c for c columns, whose entries are not negative. Integers
+    are summed, and divided at the end: the error is that of adding up partitions.
+    """
+    data.need_stored("columns")
+    weights = data.weights * data.weight_unit
+    found = []
+    for index, own in zip(columns, edges, strict=True):
+        column = data.table.column(index)
+        cells = cell_counts(column, own, weights)
+        from_edge = cells[1:-2:2] + cells[2:-1:2]
+        from_edge[-1] += cells[-2]
+        absent = np.isnan(column)
+        own_weights = weights[absent].astype(np.int64) if weights.size else absent
+        found.append(np.append(from_edge, own_weights.sum(dtype=np.int64)))
+    values = np.concatenate(found) / data.weight_unit
+    return Sum(values, gradient_error(data.public_size, 1, math.sqrt(len(columns))))
 
 
 # ---- counts between public candidates

@@ -291,6 +291,7 @@ def as_rows(
     row_norm: float | None = None,
     weights: ArrayLike | RowWeights | None = None,
     public_size: int | None = None,
+    gaps: bool = False,
 ) -> Rows:
     """Wrap a table and its targets, without copying; raise ValueError if they are not finite.
 
@@ -312,7 +313,12 @@ def as_rows(
     public_size : int, optional
         Public bound on the sum of the weights; the number of rows by default. Rows with weights
         need it, and a partition of a table takes that of the whole table.
+    gaps : bool
+        Accept entries that are missing (NaN) or infinite. A curator answers counts of the columns
+        of such rows and nothing else.
     """
+    if gaps and (row_norm is not None or fit_intercept):
+        raise ValueError("rows with gaps have neither a norm nor an intercept.")
     if row_norm is not None:
         low, high = ROW_NORM_RANGE
         remedy = "Pass a public bound on the norm of a row, or None to leave rows as they are."
@@ -345,11 +351,12 @@ def as_rows(
         map=AffineMap.to_norm(np.inf),
         public_size=own.size,
         scales=np.empty(0),
-        norm_bounds=table.norms(),
+        norm_bounds=np.full(table.n_rows, np.inf) if gaps else table.norms(),
         weights=own.values,
         units=own.codes,
         grouped=own.grouped,
         unit=own.unit,
+        gaps=gaps,
     )
     rows = rows if row_norm is None else rows.with_row_norm(row_norm)
     if fit_intercept:  # norms are those of scaled rows with their constant (summation.md, part 2)

@@ -13,14 +13,24 @@ pyarrow is imported when a table is read, not before.
 """
 
 from discreet.tables.alignment import EncodedBlock, LevelCodes
-from discreet.tables.columns import Boolean, Categorical, Column, Hashed, Ignored, Numeric, Ordinal
+from discreet.tables.columns import (
+    Boolean,
+    Categorical,
+    Column,
+    Date,
+    Discovered,
+    Hashed,
+    Ignored,
+    Numeric,
+    Ordinal,
+)
 from discreet.tables.draft import draft, draft_private
 from discreet.tables.reader import Encoded, TableTransformer, batches, read
 from discreet.tables.schema import About, FileFormat, Schema, Spent, Target
 from discreet.tables.source import Source, source
 
 __all__ = [
-    "About", "Boolean", "Categorical", "Column", "Encoded", "EncodedBlock", "FileFormat",
-    "Hashed", "Ignored", "LevelCodes", "Numeric", "Ordinal", "Schema", "Source", "Spent",
-    "TableTransformer", "Target", "batches", "draft", "draft_private", "read", "source",
+    "About", "Boolean", "Categorical", "Column", "Date", "Discovered", "Encoded", "EncodedBlock",
+    "FileFormat", "Hashed", "Ignored", "LevelCodes", "Numeric", "Ordinal", "Schema", "Source",
+    "Spent", "TableTransformer", "Target", "batches", "draft", "draft_private", "read", "source",
 ]  # fmt: skip

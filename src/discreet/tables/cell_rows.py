@@ -1,6 +1,7 @@
 """Rows of a table as cells, for a curator: what one cell counts for, and one row of each person.
 
-A private draft asks about cells before there is a schema that encodes them. All questions that are
+A private draft asks about cells before there is a schema that encodes them, and so does a fit that
+has to find the levels of a column. All questions that are
 asked together are answered in one pass, block by block. What a cell counts for depends on that cell
 and on public settings alone, and a row has one cell in a column, so that neighbouring tables differ
 in one cell of each column. Proof: docs/proofs/histogram.md.
@@ -19,16 +20,16 @@ from numpy.typing import NDArray
 from discreet.core.bits import Bits
 from discreet.exact.cell_questions import CellBounds
 from discreet.rows import cell_counts
-from discreet.rows.units import Unit
+from discreet.rows.units import Unit, Units
 from discreet.tables.alignment import IdCodes, OneRowEach
 from discreet.tables.cell_rules import whole_text
-from discreet.tables.columns import SPACES, Boolean, Column, Numeric
+from discreet.tables.columns import SPACES, Boolean, Column, Ignored, Numeric
 from discreet.tables.encoder import distinct_cells, numbers, written
 from discreet.tables.messages import arrow
 from discreet.tables.parts import Request
 from discreet.tables.reader import ShowShare, batches
 from discreet.tables.schema import Schema
-from discreet.tables.source import Source
+from discreet.tables.source import Source, source
 from discreet.validate import FloatArray
 
 LONGEST_TEXT = 200
@@ -78,6 +79,64 @@ def lenient_numbers(cells: Any) -> FloatArray:
     found = numbers(cells, (), lenient=True)
     assert found is not None  # columns of other types are left out
     return found
+
+
+class TableCells:
+    """Rows of a table in memory for a curator, as cells; nothing is read before the first answer.
+
+    Parameters
+    ----------
+    table : DataFrame or Arrow table
+        The table.
+    names : sequence of str
+        Names of its columns.
+    units : Units, optional
+        The person of each row: one row of each person is read then. None if each row is a unit.
+    bits : Bits
+        They choose that row.
+
+    Privacy
+    -------
+    A row adds one cell to each column. With units a person does, because one of their rows is drawn
+    by bits of their own and no other is read (`Units.draw`). The number of units is public.
+    """
+
+    row_norm = None
+    n_features = 0
+    n_parameters = 0
+
+    def __init__(self, table: Any, names: Sequence[str], units: Units | None, bits: Bits) -> None:
+        self._source = source(table)
+        self._names = names
+        self._units = units
+        self._bits = bits
+        self.unit: Unit = "row" if units is None else units.unit
+        size = self._source.n_rows if units is None else units.count
+        self.public_size: int = size or 0
+
+    def answer(self, questions: Sequence[Any]) -> list[Any]:
+        """Return the exact answers to all questions about cells, from one pass over the rows."""
+        asked = {question.column for question in questions}
+        read = {name: Boolean() if name in asked else Ignored() for name in self._names}
+        schema = Schema(read)
+        request = Request(schema, target=False, drafting=True)
+        drawn = None if self._units is None else self._units.draw(self._bits)
+        exact = [question.start() for question in questions]
+        start = 0
+        options: Any = {"target": False, "drafting": True}
+        with closing(batches(self._source, schema, **options)) as blocks:
+            for batch in blocks:
+                with self._source.door(request):
+                    stop = start + len(next(iter(batch.values())))
+                    if drawn is not None:
+                        own = drawn[np.searchsorted(drawn, start) : np.searchsorted(drawn, stop)]
+                        chosen = arrow().array(own - start)
+                        batch = {name: cells.take(chosen) for name, cells in batch.items()}
+                    block = CellBlock(batch)
+                    for place, question in enumerate(questions):
+                        exact[place] = question.add(exact[place], block)
+                    start = stop
+        return exact
 
 
 class CellRows:

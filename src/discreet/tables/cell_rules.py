@@ -33,7 +33,7 @@ NUMBER = r"(?i)^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?|nan)$"
 OTHER_TYPE = "column {name}: its cells are neither texts nor numbers; convert it to either."
 """Refusal of a column whose cells have no text."""
 
-Problem: TypeAlias = Literal["missing", "not a number", "unlisted", "unordered"]
+Problem: TypeAlias = Literal["missing", "not a number", "not a date", "unlisted", "unordered"]
 """Reasons to refuse a cell."""
 
 _OF_CELLS: dict[Problem, str] = {
@@ -43,6 +43,10 @@ _OF_CELLS: dict[Problem, str] = {
     "or change the schema: if they stand for missing cells, add their text to missing in [file]; "
     'if texts are mistakes, write missing = true and invalid = "missing"; else declare the column '
     "as another kind.",
+    "not a date": 'column {name}: a cell is not a date (kind = "date"), nor a text in ISO form '
+    "such as 2015-01-31. Correct such cells, or change the schema: declare the "
+    'form of the texts, such as format = "%d.%m.%Y"; if texts are mistakes, write missing = true '
+    'and invalid = "missing".',
     "unlisted": "column {name}: a cell is not one of the listed values; correct such cells, or in "
     'the schema list every value that can occur, or write unseen = "other".',
     "unordered": "column {name}: a cell is not one of the listed texts; correct such cells, or "
@@ -157,6 +161,7 @@ def column_rule(name: str, column: Any, markers: tuple[str, ...]) -> Rule:
     absent = frozenset() if column.missing else frozenset({MISSING})
     if isinstance(column, Numeric):
         lenient = column.invalid == "missing"
+        absent = frozenset() if column.gaps == "average" else absent
         return Rule(name, column, markers, refused=absent, of_numbers=True, lenient=lenient)
     if isinstance(column, Boolean | Ordinal):
         if isinstance(column, Boolean):

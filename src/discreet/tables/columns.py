@@ -2,12 +2,13 @@
 
 A column is declared from public knowledge: a codebook, a form, limits of what can be measured. The
 declaration alone determines the encoded columns, so encoding a row costs no privacy. Every column
-becomes one *group* of encoded columns, of which a row fills at most one with a number in [0, 1]; so
-a row of k groups has norm at most √k.
+becomes one *group* of encoded columns, or several if it is a date with parts. A row fills at most
+one column of a group with a number in [0, 1]; so a row of k groups has norm at most √k.
 """
 
 from __future__ import annotations
 
+import datetime
 import difflib
 import math
 import re
@@ -15,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -31,7 +32,28 @@ OTHER = "(other)"
 SPACES = " \t\n\r\v\f\u00a0"
 """Letters that are stripped from both ends of a cell before it is compared."""
 
+ORIGIN = datetime.datetime(2000, 1, 1)
+"""Public date from which days are counted."""
+
+DAYS_PER_YEAR = 365.2425
+"""Mean length of a year of the Gregorian calendar."""
+
+DATE_PARTS: dict[str, tuple[str, ...]] = {
+    "month": ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
+    "weekday": ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"),
+    "hour": tuple(map(str, range(24))),
+}
+"""Parts of a date that have levels, and the levels of each."""
+
 _FROM_CODEBOOK = "public knowledge, e.g. from the codebook"
+
+
+class Piece(NamedTuple):
+    """One group of encoded columns: its name, its kind, and the part of a date that it encodes."""
+
+    name: str
+    column: Column
+    part: str = ""
 
 
 class Column:
@@ -55,6 +77,10 @@ class Column:
 
     def _encoded_names(self, name: str) -> list[str]:
         return [name]
+
+    def pieces(self, name: str) -> tuple[Piece, ...]:
+        """Return the groups of encoded columns of a column called ``name``."""
+        return (Piece(name, self),)
 
 
 @dataclass(frozen=True)
@@ -81,6 +107,9 @@ class Numeric(Column):
     integer : bool
         The column holds whole numbers, such as counts. Its bounds must be whole, and bounds that
         are estimated privately are.
+    gaps : {"refuse", "average"}
+        Treatment of missing cells without ``missing``: stop, or encode them as NaN, which a model
+        of a table scores as the average of the column.
     """
 
     low: float | None = None
@@ -90,6 +119,7 @@ class Numeric(Column):
     invalid: Literal["refuse", "missing"] = "refuse"
     shape: Literal["smooth", "linear", "bins"] = "smooth"
     integer: bool = False
+    gaps: Literal["refuse", "average"] = "refuse"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -149,13 +179,22 @@ class Categorical(Column):
         Accept missing cells, and add a column "(missing)" for them. Without it they are refused,
         or treated like a text that is not listed if that is "average".
     prefix : int, optional
-        Number of letters of a cell that are compared: with 3, "250.83" counts as "250".
+        Number of letters of a cell that are compared: with 3, "250.83" is read as "250".
+    reference : str, optional
+        The listed text that coefficients of the others are compared with; by default the first.
+
+    Examples
+    --------
+    >>> from discreet.tables import Categorical
+    >>> Categorical(["A", "B", "C"], reference="B").reference_level
+    'B'
     """
 
     values: Texts
     unseen: Literal["other", "average", "refuse"] = "other"
     missing: bool = False
     prefix: Letters | None = None
+    reference: Text | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -169,6 +208,12 @@ class Categorical(Column):
                 f"prefix = {self.prefix} compares that many letters, but {quoted(long)} has more; "
                 "shorten the values."
             )
+        if self.reference is not None:
+            reference = self.reference.strip(SPACES)
+            object.__setattr__(self, "reference", reference)
+            if reference not in self.values:
+                near = nearest(reference, self.values)
+                raise ValueError(f"reference = {reference!r} is not among the values; {near}")
         for text, taken in ((OTHER, self.unseen == "other"), (MISSING, self.missing)):
             if taken and text in self.values:
                 raise ValueError(f"the value {text!r} is the name of a column that is added.")
@@ -176,6 +221,11 @@ class Categorical(Column):
     def _encoded_names(self, name: str) -> list[str]:
         texts = (*self.values, OTHER) if self.unseen == "other" else self.values
         return [f"{name}={text}" for text in texts]
+
+    @property
+    def reference_level(self) -> str:
+        """The text that others are compared with: the declared reference, or the first."""
+        return self.values[0] if self.reference is None else self.reference
 
 
 @dataclass(frozen=True)
@@ -188,7 +238,7 @@ class Hashed(Column):
         Number of encoded columns, 2 to 100,000. Texts that share a bucket share its weight; about
         twice the number of frequent texts keeps most of them apart.
     prefix : int, optional
-        Number of letters of a cell that are hashed: with 3, "250.83" counts as "250".
+        Number of letters of a cell that are hashed: with 3, "250.83" is read as "250".
     missing : bool
         Accept missing cells, and add a column "(missing)" for them.
     """
@@ -252,6 +302,145 @@ class Ordinal(Column):
             )
 
 
+def check_date(field: str, value: Any) -> str:
+    """Return a date or time, given as such or as ISO text, as ISO text without a time zone.
+
+    A time with a zone is converted to UTC.
+    """
+    found = value
+    if isinstance(value, str):
+        try:
+            found = datetime.datetime.fromisoformat(value.strip(SPACES))
+        except ValueError:
+            found = None
+    if not isinstance(found, datetime.date):
+        raise ValueError(f'{field} must be a date such as "2015-01-31"; got {display(value)}.')
+    return _moment(found).isoformat().removesuffix("T00:00:00")
+
+
+def _moment(value: datetime.date) -> datetime.datetime:
+    """Return a date or time as a time without a zone; one with a zone is converted to UTC."""
+    if not isinstance(value, datetime.datetime):
+        return datetime.datetime(value.year, value.month, value.day)
+    if value.tzinfo is None:
+        return value
+    return value.astimezone(datetime.UTC).replace(tzinfo=None)
+
+
+def _check_parts(field: str, values: Any) -> tuple[str, ...]:
+    """Return the names of parts of a date."""
+    found = check_texts(field, values)
+    if unknown := [part for part in found if part not in DATE_PARTS]:
+        raise ValueError(f"{field} has {quoted(unknown)}; {nearest(unknown[0], DATE_PARTS)}")
+    return found
+
+
+@dataclass(frozen=True)
+class Date(Column):
+    """A column of dates or times: a trend, and levels of parts of the date.
+
+    The trend is the number of days since 2000-01-01, with fractions for times, and is encoded as
+    `Numeric` is: as (t - low) / (high - low) between public bounds, else as it is. Times without a
+    zone are taken as they are, times with a zone are converted to UTC. Cells are dates or times of
+    pandas, polars or Arrow, or texts.
+
+    Parameters
+    ----------
+    low, high : date or str, optional
+        Public bounds, as dates or ISO texts such as "2015-01-31". Dates outside are clipped to
+        them. Without bounds the fit has to find the unit of the trend with part of its budget.
+    parts : sequence of {"month", "weekday", "hour"}
+        Parts of the date that are levels of their own, in addition to the trend. Their levels are
+        known: Jan to Dec, Mon to Sun, 0 to 23.
+    per : {"day", "year"}
+        Unit of the trend: a coefficient is for a day, or for a year of 365.2425 days.
+    missing : bool
+        Accept missing cells. They are marked in an indicator column; the trend is then 0, and no
+        part has a level.
+    invalid : {"refuse", "missing"}
+        Treatment of a cell that is not a date: stop, or count it as missing.
+    format : str, optional
+        Form of texts, as in ``datetime.strptime``: "%d.%m.%Y". By default ISO 8601.
+    shape : {"linear", "smooth", "bins"}
+        Effect of the trend, as in `Numeric`.
+    """
+
+    low: Moment | None = None
+    high: Moment | None = None
+    parts: Annotated[tuple[str, ...], _check_parts] = ()
+    per: Literal["day", "year"] = "day"
+    missing: bool = False
+    invalid: Literal["refuse", "missing"] = "refuse"
+    format: Text | None = None
+    shape: Literal["linear", "smooth", "bins"] = "linear"
+
+    def __post_init__(self) -> None:
+        check_declared(self)
+        low = self.low
+        high = self.high
+        if (low is None) != (high is None):
+            raise ValueError("give both low and high, or neither.")
+        if self.invalid == "missing" and not self.missing:
+            raise ValueError('invalid = "missing" needs missing = true.')
+        if low is not None and high is not None and self.number_of(low) >= self.number_of(high):
+            raise ValueError(f"low must be before high; got low = {low} and high = {high}.")
+        super().__post_init__()
+
+    @property
+    def trend(self) -> Numeric:
+        """The number that is encoded: days, or years, since 2000-01-01."""
+        low = None if self.low is None else self.number_of(self.low)
+        high = None if self.high is None else self.number_of(self.high)
+        return Numeric(low, high, missing=self.missing, invalid=self.invalid, shape=self.shape)
+
+    def number_of(self, moment: str) -> float:
+        """Return a date or time, as ISO text without a zone, as a number of the trend."""
+        days = (datetime.datetime.fromisoformat(moment) - ORIGIN) / datetime.timedelta(days=1)
+        return days if self.per == "day" else days / DAYS_PER_YEAR
+
+    def pieces(self, name: str) -> tuple[Piece, ...]:
+        """Return the trend, and the levels of each part, called ``name.month`` and so on."""
+        levels = (
+            Piece(f"{name}.{part}", Categorical(DATE_PARTS[part], unseen="average"), part)
+            for part in self.parts
+        )
+        return (Piece(name, self.trend, "trend"), *levels)
+
+    def feature_names(self, name: str) -> list[str]:
+        """Return the names of the encoded columns of a column called ``name``."""
+        pieces = self.pieces(name)
+        return [each for piece in pieces for each in piece.column.feature_names(piece.name)]
+
+
+@dataclass(frozen=True)
+class Discovered(Column):
+    """A column of texts whose levels a fit finds within its own budget; see `discreet.discover`.
+
+    Until then it cannot be encoded. A fitted model has a `Categorical` in its place, or an
+    `Ignored` column if no level was frequent enough.
+
+    Parameters
+    ----------
+    share : float
+        Share of the fit's μ² and of its δ that finding the levels may spend.
+    prefix : int, optional
+        Number of letters of a cell that are compared: with 3, "250.83" is read as "250".
+    most : int, optional
+        Number of levels to keep: those with the largest noisy counts. By default all are kept.
+    """
+
+    share: Annotated[float, partial(number, above=0.0, below=1.0)] = 0.05
+    prefix: Letters | None = None
+    most: Letters | None = None
+
+    def pieces(self, name: str) -> tuple[Piece, ...]:
+        """Return one group with one level, which stands for those to be found."""
+        return (Piece(name, Categorical(("?",), unseen="average", prefix=self.prefix)),)
+
+    def _encoded_names(self, name: str) -> list[str]:
+        return [f"{name}=?"]
+
+
 @dataclass(frozen=True)
 class Ignored(Column):
     """A column that is not read.
@@ -269,7 +458,8 @@ class Ignored(Column):
 
 
 KINDS: dict[str, type[Column]] = {
-    column.kind: column for column in (Numeric, Categorical, Hashed, Boolean, Ordinal, Ignored)
+    column.kind: column
+    for column in (Numeric, Categorical, Hashed, Boolean, Ordinal, Date, Discovered, Ignored)
 }
 
 
@@ -309,7 +499,8 @@ def check_texts(field: str, values: Any, *, stripped: bool = True) -> tuple[str,
 
 Text: TypeAlias = Annotated[str, check_text]
 Texts: TypeAlias = Annotated[tuple[str, ...], check_texts]
-Letters: TypeAlias = Annotated[int, integer]  # a number of letters
+Letters: TypeAlias = Annotated[int, integer]  # a number of letters, or of levels
+Moment: TypeAlias = Annotated[str, check_date]  # a date or time, as ISO text
 
 
 def check_bounds(owner: Any) -> tuple[float, float]:
@@ -325,7 +516,7 @@ def check_bounds(owner: Any) -> tuple[float, float]:
 
 
 # Hints about columns in drafts: what their names, which are public, or a caller say about them.
-Kind: TypeAlias = Literal["numeric", "categorical", "boolean", "ignored", "hashed"]
+Kind: TypeAlias = Literal["numeric", "categorical", "boolean", "ignored", "hashed", "date"]
 
 IDENTIFIER = "its name is that of an identifier"
 
@@ -377,7 +568,7 @@ def given_hints(
     kinds: Mapping[str, Any] | None, prefixes: Mapping[str, Any] | None
 ) -> dict[str, Hint]:
     """Check a caller's statements about columns."""
-    known = [kind for kind in KINDS if kind != "ordinal"]
+    known = [kind for kind in KINDS if kind not in ("ordinal", "discovered")]
     found: dict[str, Hint] = {}
     for name, kind in (kinds or {}).items():
         if kind not in known:

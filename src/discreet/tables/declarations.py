@@ -106,6 +106,8 @@ class Target:
     invalid : {"refuse", "middle"}
         Treatment of missing cells and texts in a numeric target: an error, or the middle of the
         bounds.
+    bounded : bool
+        False for a numeric target without public bounds, whose numbers are not clipped.
 
     Attributes
     ----------
@@ -123,6 +125,7 @@ class Target:
     low: float | None = None
     high: float | None = None
     invalid: Literal["refuse", "middle"] = "refuse"
+    bounded: bool = True
     is_classification: bool = field(init=False, repr=False, compare=False, default=False)
     texts: Mapping[str, Sequence[str]] = field(
         init=False, repr=False, compare=False, default_factory=dict
@@ -131,9 +134,16 @@ class Target:
 
     def __post_init__(self) -> None:
         check_declared(self)
-        bounded = self.low is not None or self.high is not None
+        bounds = self.low is not None or self.high is not None
+        if not self.bounded:
+            if bounds or self.classes is not None or self.invalid != "refuse":
+                raise ValueError(
+                    "bounded = false is for a numeric target alone: leave out classes, low, high "
+                    "and invalid."
+                )
+            return
         if self.classes is None:
-            if not bounded:
+            if not bounds:
                 raise ValueError(
                     'fill in classes = ["…", "…"], or low and high for a numeric target (public '
                     "knowledge, e.g. from the codebook)."
@@ -144,7 +154,7 @@ class Target:
             if math.isinf(high - low):
                 raise ValueError(f"low = {low:g} and high = {high:g} are too far apart.")
             return
-        if bounded:
+        if bounds:
             raise ValueError("give classes, or low and high, but not both.")
         if self.invalid != "refuse":
             raise ValueError("invalid is for numeric targets; classes have other.")

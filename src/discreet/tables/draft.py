@@ -20,6 +20,7 @@ from discreet.tables import columns
 from discreet.tables.cell_rows import CellBlock
 from discreet.tables.cell_rules import as_number
 from discreet.tables.csv_files import EMPTY, TextPart, TextStream
+from discreet.tables.dates import is_date
 from discreet.tables.declarations import to_plain, toml_text
 from discreet.tables.encoder import family
 from discreet.tables.estimate import Estimate, Task
@@ -43,7 +44,8 @@ rows: bounds taken from them give away the most extreme people, lists of values 
 Kinds: "numeric" (low and high, or bounds = "private" to spend part of a fit's budget on them),
 "categorical" (values, or values_file = "FILE.txt" with one value per line; unseen = "other",
 "average" or "refuse" is for texts that are not listed), "hashed" (many values, without a list),
-"boolean", "ordinal" (values, in order) and "ignored"."""
+"boolean", "ordinal" (values, in order), "date" (low and high if they are public; parts = ["month"],
+"weekday" or "hour" for levels) and "ignored"."""
 
 _FIRST_LINE = """
 The names of the columns are the first line of the file, which becomes public with this schema."""
@@ -78,6 +80,12 @@ _GAPS: dict[columns.Kind | None, tuple[str, ...]] = {
     "hashed": (
         "buckets = 64       # number of encoded columns: about twice that of frequent texts",
         "prefix = 3         # to use the first letters of a code only",
+        _MISSING,
+    ),
+    "date": (
+        "low = 2000-01-01   # if it is public: the earliest date that can occur",
+        "high = 2030-12-31  # the latest",
+        'parts = ["month"]  # also "weekday", "hour": levels besides the trend',
         _MISSING,
     ),
     "ignored": (),
@@ -160,6 +168,8 @@ class Layout:
         if target in self.reasons:
             start = Refusal("{name} cannot be predicted", name=target)
             raise joined([start, Refusal(self.reasons[target] + ".")], ": ")
+        if target is not None and self.kinds.get(target) == "date":
+            raise Refusal("{name} cannot be predicted: it holds dates.", name=target)
         if unknown := [name for name in self.hints if name not in self.names]:
             raise Refusal("there is no column {names} to state a kind of.", names=unknown)
 
@@ -273,7 +283,10 @@ def _typed_layout(fields: Any, form: FileFormat) -> Layout:
         "texts": "categorical",
         "truth values": "boolean",
     }
-    kinds = {each.name: names.get(family(each.type), "ignored") for each in fields}
+    kinds = {
+        each.name: "date" if is_date(each.type) else names.get(family(each.type), "ignored")
+        for each in fields
+    }
     types = {each.name: each.type for each in fields}
     ignored = [name for name, kind in kinds.items() if kind == "ignored"]
     reasons = {

@@ -9,7 +9,7 @@ encoded. So the size of the result is public too. Proof: docs/proofs/cells.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,8 +19,9 @@ from numpy.typing import DTypeLike, NDArray
 
 from discreet.tables import cell_rules
 from discreet.tables.cell_rules import MISSING, NUMBER, OTHER_TYPE, UNLISTED, Rule
-from discreet.tables.columns import SPACES
-from discreet.tables.messages import Refusal, arrow, instead
+from discreet.tables.columns import SPACES, Date, Discovered
+from discreet.tables.dates import Moments, moments
+from discreet.tables.messages import Refusal, arrow, instead, quoted
 from discreet.tables.schema import Schema
 from discreet.validate import FloatArray
 
@@ -48,16 +49,21 @@ class Encoder:
             raise ValueError(f'sparse must be True, False or "auto"; got {sparse!r}.')
         if dtype not in ("float32", "float64", np.float32, np.float64):
             raise ValueError(f'dtype must be "float32" or "float64"; got {dtype!r}.')
+        if unknown := [name for name, c in schema.used.items() if isinstance(c, Discovered)]:
+            raise ValueError(
+                f"the levels of {quoted(unknown)} are to be found by a fit, so rows cannot be "
+                "encoded before: pass columns={…: discover()} to an estimator, or list the levels."
+            )
         self.schema = schema
         self.sparse = schema.is_wide if sparse == "auto" else bool(sparse)
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         target = cell_rules.target_rule(schema)
         self._target = None if target is None else ColumnEncoder(target)
         self._groups = [
-            ColumnEncoder(cell_rules.column_rule(name, column, schema.file.missing))
-            for name, column in schema.used.items()
+            ColumnEncoder(cell_rules.column_rule(name, piece.column, schema.file.missing))
+            for name, piece in schema.pieces
         ]
-        widths = [column.width for column in schema.used.values()]
+        widths = [piece.column.width for _, piece in schema.pieces]
         self._starts = np.cumsum([0, *widths[:-1]]).tolist()
 
     def target_dtype(self, as_labels: bool) -> np.dtype[Any]:
@@ -74,7 +80,7 @@ class Encoder:
 
         Dense rows are written to the first rows of ``out``, if it has enough of them.
         """
-        names = [group.rule.name for group in self._groups]
+        names = list(self.schema.used)
         if absent := [name for name in names if name not in batch]:
             raise Refusal("the table has no column {names}.", names=absent)
         n_rows = len(batch[names[0]])
@@ -94,11 +100,27 @@ class Encoder:
         if not rule.of_numbers:
             return np.asarray(rule.places[self._target.codes(cells)])
         found, absent = self._target.numbers(cells)
+        if not rule.column.bounded:
+            return found
         low = rule.column.low
         high = rule.column.high
         found = np.clip(found, low, high)
         found[absent] = low + (high - low) / 2
         return found
+
+    def _cells(self, columns: Mapping[str, Any]) -> Iterator[tuple[ColumnEncoder, Any]]:
+        """Yield the encoder of each group with its cells; those of dates are numbers or codes."""
+        dates: dict[str, Moments] = {}
+        for group, (name, piece) in zip(self._groups, self.schema.pieces, strict=True):
+            declared = self.schema.columns[name]
+            cells = columns[name]
+            if isinstance(declared, Date):
+                if name not in dates:
+                    dates[name] = _dates(cells, declared, group.rule)
+                found = dates[name]
+                is_trend = piece.part == "trend"
+                cells = found.numbers(declared.per) if is_trend else found.levels(piece.part)
+            yield group, cells
 
     def _dense(
         self, columns: Mapping[str, Any], n_rows: int, out: NDArray[Any] | None
@@ -110,8 +132,8 @@ class Encoder:
             out.fill(0)
         flat = out.reshape(-1)
         rows = np.arange(n_rows, dtype=np.int64) * self.schema.width
-        for start, group in zip(self._starts, self._groups, strict=True):
-            places, values = group.entries(columns[group.rule.name], self.dtype)
+        for start, (group, cells) in zip(self._starts, self._cells(columns), strict=True):
+            places, values = group.entries(cells, self.dtype)
             if np.ndim(places) == 0:
                 out[:, start + places] = values
             else:
@@ -123,8 +145,8 @@ class Encoder:
         index = np.int32 if max(n_rows * each, self.schema.width) < 2**31 else np.int64
         data = np.empty((n_rows, each), dtype=self.dtype)
         indices = np.empty((n_rows, each), dtype=index)
-        for i, group in enumerate(self._groups):
-            places, data[:, i] = group.entries(columns[group.rule.name], self.dtype)
+        for i, (group, cells) in enumerate(self._cells(columns)):
+            places, data[:, i] = group.entries(cells, self.dtype)
             np.add(places, self._starts[i], out=indices[:, i], casting="same_kind")
         starts = np.arange(0, n_rows * each + 1, each, dtype=index)
         shape = (n_rows, self.schema.width)
@@ -167,7 +189,11 @@ class ColumnEncoder:
     def numbers(self, cells: Any) -> tuple[FloatArray, NDArray[np.bool_]]:
         """Return the cells as numbers, and which are missing; refuse what the rule refuses."""
         rule = self.rule
-        found = numbers(cells, rule.markers, lenient=rule.lenient)
+        found: FloatArray | None
+        if isinstance(cells, np.ndarray):  # those of dates
+            found = cells
+        else:
+            found = numbers(cells, rule.markers, lenient=rule.lenient)
         if found is None:
             raise rule.refusal("not a number")
         absent = np.isnan(found)
@@ -178,6 +204,8 @@ class ColumnEncoder:
     def codes(self, cells: Any) -> NDArray[np.int32]:
         """Return the code of each cell; refuse what the rule refuses."""
         rule = self.rule
+        if isinstance(cells, np.ndarray):  # those of dates, whose levels are all known
+            return cells.astype(np.int32)
         with instead(OTHER_TYPE, name=rule.name):
             distinct, indices = distinct_cells(cells)
             last = self._last  # blocks often have the distinct cells of the block before
@@ -195,6 +223,17 @@ class ColumnEncoder:
         if UNLISTED in rule.refused and np.any(codes == UNLISTED):
             raise rule.refusal("unlisted")
         return codes
+
+
+def _dates(cells: Any, declared: Date, rule: Rule) -> Moments:
+    """Return the times of a column of dates; refuse a cell that is not one."""
+    array = plain_array(cells)
+    if arrow().types.is_dictionary(array.type):
+        array = plain_array(array.cast(array.type.value_type))
+    found = moments(array, declared, rule.markers)
+    if found is None:
+        raise rule.refusal("not a date")
+    return found
 
 
 def distinct_cells(cells: Any) -> tuple[pa.Array, NDArray[np.integer[Any]]]:

@@ -199,7 +199,7 @@ class Estimate:
 
     def _asked_names(self, found: Layout, stated: Mapping[str, columns.Kind]) -> list[str]:
         """Return the columns that are asked about: those whose content is not public."""
-        unasked = ("boolean", "ignored", "hashed")
+        unasked = ("boolean", "ignored", "hashed", "date")
         return [
             name
             for name in found.names
@@ -405,4 +405,6 @@ def _unasked(found: Layout, name: str) -> columns.Column:
         return columns.Hashed(prefix=hint.prefix, missing=True)
     if kind == "boolean":
         return columns.Boolean(missing=True)
+    if kind == "date":
+        return columns.Date(missing=True, invalid="missing")
     return columns.Ignored("left out on request" if hint.kind == "ignored" else columns.IDENTIFIER)

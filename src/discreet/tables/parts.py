@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from discreet.tables.alignment import Records
-from discreet.tables.columns import repeated
+from discreet.tables.columns import Date, repeated
+from discreet.tables.dates import is_date
 from discreet.tables.encoder import family
 from discreet.tables.messages import Place, Refusal, instead, is_header, joined
 from discreet.tables.schema import Schema
@@ -122,13 +123,17 @@ def check_types(fields: Any, request: Request) -> dict[str, str]:
     for name in request.needed:
         kind = fields.field(name).type
         families[name] = family(kind)
-        is_time = families[name] == "times" and request.schema.holds_numbers(name)
-        if is_time or families[name] == "other":
+        held = families[name]
+        is_time = held == "times" and request.schema.holds_numbers(name)
+        if isinstance(request.schema.columns.get(name), Date):
+            is_time = not (held in ("texts", "nothing") or is_date(kind))
+        if is_time or held == "other":
             problems.append(Refusal("column {name} is of type {kind}", name=name, kind=kind))
     if problems:
         rule = Refusal(
-            "A column must hold numbers, or texts and what can be written as one: convert it in "
-            'the file, or set kind = "ignored" in the schema.'
+            "A column must hold numbers, or texts and what can be written as one, and a column of "
+            "dates must hold dates, times with a date, or texts: convert it in the file, or "
+            'set kind = "ignored" in the schema.'
         )
         raise joined([joined(problems, "; "), rule], ". ")
     return families

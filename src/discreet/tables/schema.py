@@ -23,9 +23,11 @@ from discreet.tables.columns import (
     Boolean,
     Categorical,
     Column,
+    Date,
     Ignored,
     Numeric,
     Ordinal,
+    Piece,
     check_text,
     check_texts,
     nearest,
@@ -91,8 +93,10 @@ class Schema:
     ----------
     used : mapping of str to Column
         Columns that are encoded (not ignored).
+    pieces : tuple of (str, Piece)
+        Groups of encoded columns, each with the name of the column whose cells it encodes.
     groups : int
-        Number of columns that are encoded.
+        Number of these groups: that of the columns that are encoded, plus the parts of dates.
     width : int
         Number of encoded columns.
     is_wide : bool
@@ -109,6 +113,7 @@ class Schema:
     about: About = field(default_factory=About)
     extra: str = "refuse"
     used: Mapping[str, Column] = field(init=False, repr=False, compare=False)
+    pieces: tuple[tuple[str, Piece], ...] = field(init=False, repr=False, compare=False)
     groups: int = field(init=False, repr=False, compare=False)
     width: int = field(init=False, repr=False, compare=False)
     is_wide: bool = field(init=False, repr=False, compare=False)
@@ -132,7 +137,9 @@ class Schema:
             )
         choice("extra", self.extra, ("refuse", "ignore"))
         self._check_unit()
-        vars(self).update(columns=columns, used=FrozenMapping(used), groups=len(used))
+        pieces = tuple((name, piece) for name, each in used.items() for piece in each.pieces(name))
+        vars(self).update(columns=columns, used=FrozenMapping(used))
+        vars(self).update(pieces=pieces, groups=len(pieces))
         encoded = self.feature_names
         if twice := repeated(encoded):
             raise ValueError(
@@ -146,11 +153,12 @@ class Schema:
                 "the file's names must be those of all columns, target and unit; these are in one "
                 f"but not the other: {quoted(sorted(odd))}."
             )
-        starts = accumulate((column.width for column in used.values()), initial=0)
-        pairs = zip(starts, used.values(), strict=False)  # the last start is the width
+        kinds = [piece.column for _, piece in pieces]
+        starts = accumulate((column.width for column in kinds), initial=0)
+        pairs = zip(starts, kinds, strict=False)  # the last start is the width
         vars(self).update(
             width=len(encoded),
-            is_wide=8 * len(used) + 8 < 4 * len(encoded),
+            is_wide=8 * len(pieces) + 8 < 4 * len(encoded),
             file_names=file_names,
             _numbers=tuple((at, each) for at, each in pairs if isinstance(each, Numeric)),
         )
@@ -241,7 +249,7 @@ class Schema:
             return self
         old = None if self.target is None else self.target.column
         columns, file = self._without(name, old, "was the target")
-        target = _as_target(name, self.columns[name])
+        target = as_target(name, self.columns[name])
         return replace(self, columns=columns, target=target, file=file)
 
     def with_unit(self, name: str) -> Schema:
@@ -263,6 +271,26 @@ class Schema:
         columns = {k: known[k] for k in self.file_names if k in known and k != name}
         file = self.file if self.file.header else replace(self.file, names=self.file_names)
         return columns, file
+
+    def check_cost(self, relation: str, unit: str | None) -> None:
+        """Refuse a cost of this schema that cannot be added to that of a fit.
+
+        ``relation`` and ``unit`` are those of the fit; its unit is None if rows are protected.
+        """
+        cost = self.spent
+        if cost is None:
+            return
+        if cost.relation != relation:
+            raise ValueError(
+                f"the schema was estimated under {cost.relation!r}; its guarantee and the model's "
+                f"add up only under the same relation. Pass relation='{cost.relation}'."
+            )
+        if cost.unit != unit:
+            drafted = "rows" if cost.unit is None else f"people by {cost.unit!r}"
+            raise ValueError(
+                f"the schema was estimated for {drafted}; its guarantee and the model's add up "
+                "only for the same unit. Draft the schema again with the unit of the fit (unit=)."
+            )
 
     def transformer(
         self, *, sparse: bool | Literal["auto"] = "auto", dtype: str = "float64"
@@ -434,6 +462,13 @@ class Schema:
             stream.write(self.to_toml())
 
 
+def as_schema(schema: Schema | str | os.PathLike[str]) -> Schema:
+    """Return a schema, which is read if a path is given."""
+    if isinstance(schema, str | os.PathLike):
+        return Schema.read(schema)
+    return check_schema(schema)
+
+
 def check_schema(schema: Any) -> Schema:
     """Refuse what is not a schema."""
     if not isinstance(schema, Schema):
@@ -478,7 +513,8 @@ def _check_version(data: Any, name: str) -> None:
         )
 
 
-def _as_target(name: str, column: Column) -> Target:
+def as_target(name: str, column: Column) -> Target:
+    """Return a column as a target: texts become classes, and a number keeps its bounds."""
     if isinstance(column, Numeric):
         if not column.is_bounded:
             raise ValueError(f"column {name!r} needs low and high to be the target.")
@@ -492,4 +528,6 @@ def _as_target(name: str, column: Column) -> Target:
         return Target(name, classes)
     if isinstance(column, Categorical | Ordinal):
         return Target(name, column.values)
+    if isinstance(column, Date):
+        raise ValueError(f"column {name!r} holds dates; a target has classes, or is a number.")
     raise ValueError(f"column {name!r} is ignored; give it a kind to make it the target.")

@@ -137,6 +137,7 @@ ASKED = [
     (q.TargetSum(clip=1.0), SUM),
     (q.ClassCounts(2), SUM),
     (q.ExponentCounts(2), SUM),
+    (q.EdgeCounts((0, 1), np.array([[0.0, 1.0]] * 2)), SUM),
     (q.ScoreSum(Huber(1.0), ZEROS, clip=1.0), SUM),
     (q.CurvatureSum(Huber(1.0), ZEROS, clip=1.0), SUM),
     (q.ScoreSquareSum(Huber(1.0), ZEROS, clip=1.0), SUM),

@@ -46,7 +46,7 @@ __all__ = ["Release", "Transcript", "WatchedState", "describe", "kinds", "watchi
 MOST_WORDS = 2**18
 """Largest number of random words that are kept of one fit."""
 
-ANSWERLESS = {"open", "open_plan", "open_reserved", "sample", "on_sample", "columns"}
+ANSWERLESS = {"open", "open_first", "open_plan", "open_reserved", "sample", "on_sample", "columns"}
 """Methods of a curator that answer nothing."""
 
 GATES = {"ask", "ask_all"}

@@ -15,6 +15,7 @@ from discreet.core import Budget, Curator, ExponentialMechanism, Gaussian, Lapla
 from discreet.core.questions import (
     ClassCounts,
     ColumnBounds,
+    EdgeCounts,
     ExponentCounts,
     MedianNorm,
     MedianSlope,
@@ -122,6 +123,7 @@ def _moments(harness: Harness) -> Iterator[Attack]:
         yield from _with_targets(harness, relation, gaussian)
         yield _exponents(harness, relation, gaussian)
         yield _exponents(harness, relation, gaussian, largest=True)
+        yield _edges(harness, relation, gaussian)
 
 
 def _with_targets(harness: Harness, relation: Relation, gaussian: Gaussian) -> Iterator[Attack]:
@@ -156,6 +158,26 @@ def _with_targets(harness: Harness, relation: Relation, gaussian: Gaussian) -> I
             pure=False,
             projection_on_the_row=projection(direction),
         )
+
+
+def _edges(harness: Harness, relation: Relation, gaussian: Gaussian) -> Attack:
+    """Attack counts between edges: both entries of a row in other cells, or no row."""
+    replaced = relation is Relation.REPLACE_ONE
+    edges = np.array([[0.0, 1.0, 100.0]] * 2)
+    rows = (np.full((int(replaced), 2), 0.3), np.full((1, 2), 30.0))
+
+    def ask(curator: Curator) -> FloatArray:
+        return curator.ask(EdgeCounts((0, 1), edges), gaussian).values
+
+    direction = np.array([-float(replaced), 1.0, 0.0] * 2)
+    return harness.attack(
+        "release: counts between edges",
+        "both entries of a row in other cells, or no row",
+        relation,
+        harness.asking(tuple((row, np.zeros(len(row))) for row in rows), relation, ask),
+        pure=False,
+        projection_on_the_row=projection(direction),
+    )
 
 
 def _exponents(

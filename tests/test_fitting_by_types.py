@@ -1,0 +1,357 @@
+"""Types and declarations in place of a schema in `discreet.fit`; `schema=` of estimators."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.base import clone
+
+import discreet
+from discreet import (
+    Budget,
+    Ledger,
+    LinearRegression,
+    LogisticRegression,
+    OrdinalClassifier,
+    PrivacyError,
+    TableError,
+    TableModel,
+    load,
+    save,
+)
+from discreet.errors import AveragedCellsWarning, PrivacyLeakWarning
+from discreet.tables import Boolean, Categorical, Ignored, Numeric, Schema, Spent, Target
+
+N = 3000
+BUDGET = {"epsilon": 3.0, "delta": 1e-6}
+DECLARED = {"age": (0, 110, "linear"), "city": ["north", "south"], "ward": ["A", "B", "C"]}
+
+
+@pytest.fixture(scope="module")
+def visits():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, N),
+            "bmi": rng.normal(27, 4, N),
+            "ward": pd.Categorical(rng.choice(["A", "B"], N), categories=["A", "B", "C"]),
+            "city": rng.choice(["north", "south"], N),
+            "smoker": rng.random(N) < 0.3,
+            "person": rng.integers(0, N // 3, N),
+        }
+    )
+    score = (frame.age - 54) / 12 + (frame.ward == "B")
+    return frame.assign(ill=rng.random(N) < 1 / (1 + np.exp(-score)))
+
+
+def quiet(function, *given, **named):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return function(*given, **named)
+
+
+def fit(table, target="ill", **settings):
+    given = {"unit": "person", "columns": DECLARED, "random_state": 0} | BUDGET | settings
+    return quiet(discreet.fit, target, table, **given)
+
+
+def as_reader(table):
+    return pa.Table.from_pandas(table).to_reader()
+
+
+@pytest.fixture(scope="module")
+def model(visits):
+    return fit(visits)
+
+
+def test_kinds_come_from_types_and_declarations(model, visits):
+    columns = dict(model.schema.columns)
+    assert columns == {
+        "age": Numeric(0, 110, shape="linear", gaps="average"),
+        "bmi": Numeric(shape="linear", gaps="average"),
+        "ward": Categorical(["A", "B", "C"], unseen="average"),
+        "city": Categorical(["north", "south"], unseen="average"),
+        "smoker": Boolean(),
+    }
+    assert model.schema.unit == "person"
+    assert model.guarantee.unit == "person"
+    assert model.guarantee.n_units == visits.person.nunique()
+
+
+def test_it_is_the_fit_of_the_estimator(model, visits):
+    own = LogisticRegression(**BUDGET, columns=DECLARED, random_state=0)
+    quiet(own.fit, visits.drop(columns=["ill", "person"]), visits.ill, groups=visits.person)
+    assert [step.name for step in model.estimator.preparation_] == [
+        step.name for step in own.preparation_
+    ]
+    np.testing.assert_allclose(model.estimator.coef_, own.coef_, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [pl.from_pandas, lambda table: pl.from_pandas(table).lazy(), pa.Table.from_pandas, as_reader],
+    ids=["polars", "lazy", "Arrow", "reader"],
+)
+def test_tables_of_all_libraries_give_the_same_model(convert, model, visits):
+    other = fit(convert(visits))
+    np.testing.assert_allclose(other.estimator.coef_, model.estimator.coef_, rtol=1e-9)
+    assert other.estimator.classes_.tolist() == [False, True]
+
+
+def test_typed_files_are_fitted_and_text_files_need_declarations(model, visits, tmp_path):
+    visits.to_parquet(tmp_path / "v.parquet")
+    found = fit(str(tmp_path / "*.parquet"))
+    np.testing.assert_allclose(found.estimator.coef_, model.estimator.coef_, rtol=1e-9)
+    path = tmp_path / "v.csv"
+    visits.to_csv(path, index=False, sep=";")
+    with pytest.raises(ValueError, match="each has to be declared") as caught:
+        fit(path, classes=["False", "True"])
+    assert "columns={'bmi': …, 'smoker': …}" in str(caught.value)
+    with pytest.raises(ValueError, match="'ill' has no type, being in a text file"):
+        fit(path)
+    whole = DECLARED | {"bmi": Numeric(shape="linear"), "smoker": Boolean()}
+    found = fit(path, columns=whole, classes=["False", "True"])
+    np.testing.assert_allclose(found.estimator.coef_, model.estimator.coef_, rtol=1e-6)
+
+
+def test_the_first_line_of_a_text_file_is_not_shown(tmp_path):
+    (tmp_path / "v.csv").write_text("SECRET,yes\nb,no\n")
+    with pytest.raises(ValueError, match="first line of the file has no column 'ill'") as caught:
+        fit(tmp_path / "v.csv", unit=None, columns=None)
+    assert "SECRET" not in str(caught.value)
+
+
+def test_types_of_targets_declare_classes(visits):
+    table = visits.drop(columns=["city"])
+    own = {"columns": {"age": (0, 110, "linear")}}
+    for values, labels in (
+        (table.ill, [False, True]),
+        (table.ill.astype(int), [0, 1]),
+        (pd.Categorical(np.where(table.ill, "yes", "no"), ["no", "yes"]), ["no", "yes"]),
+        (pd.Categorical(table.ill * 8 + 2, [2, 10]), ["10", "2"]),  # texts have another order
+    ):
+        found = fit(table.assign(ill=values), **own)
+        assert found.estimator.classes_.tolist() == labels
+        assert "the class labels" in found.guarantee.public
+        predicted = found.predict(table.assign(ill=values))
+        same = predicted.astype(str) == pd.Series(values).astype(str).to_numpy()
+        assert same.mean() > 0.7
+        measured = found.evaluate(table.assign(ill=values), epsilon=5.0)
+        assert measured.measures["AUC"] > 0.8
+
+
+def test_labels_are_listed_where_the_type_does_not_tell_them(visits):
+    table = visits.assign(ill=np.where(visits.ill, "yes", "no"))
+    with pytest.raises(ValueError, match=r'holds texts: list its labels, classes=\["…", "…"\]'):
+        fit(table)
+    assert fit(table, classes=["no", "yes"]).estimator.classes_.tolist() == ["no", "yes"]
+    by_entry = fit(table, columns=DECLARED | {"ill": ["no", "yes"]})
+    assert by_entry.estimator.classes_.tolist() == ["no", "yes"]
+    weighted = fit(table, classes=["no", "yes"], class_weight={"yes": 30.0, "no": 1.0})
+    assert (weighted.predict(table) == "yes").mean() > 0.8
+
+
+def test_whole_numbers_are_classes_or_amounts(visits):
+    table = visits.drop(columns="ill")
+    with pytest.raises(TableError, match=r"Pass classes=\[…\]") as caught:
+        fit(table, "age", columns={"city": ["north", "south"]})
+    assert "target_bounds=(low, high)" in str(caught.value)
+    found = fit(table, "age", columns={"city": ["north", "south"]}, target_bounds=(0, 110))
+    assert isinstance(found.estimator, LinearRegression)
+    assert found.schema.target == Target("age", low=0, high=110)
+    by_loss = fit(table, "age", columns={"city": ["north", "south"]}, loss="huber")
+    assert type(by_loss.estimator).__name__ == "HuberRegressor"
+
+
+def test_numbers_without_bounds_are_not_clipped(visits, tmp_path):
+    table = visits.assign(change=visits.bmi - 27).drop(columns=["ill", "bmi"])
+    with pytest.warns(UserWarning, match="Without target_bounds no target is clipped"):
+        found = discreet.fit("change", table, columns=DECLARED, **BUDGET)
+    assert found.estimator.target_bounds is None
+    assert not found.schema.target.bounded
+    found.save(tmp_path / "m.json")
+    read = TableModel.load(tmp_path / "m.json")
+    assert read.schema == found.schema
+    assert np.array_equal(read.predict(table), found.predict(table))
+    with pytest.raises(discreet.ModelFileError, match=r"Fit it with target_bounds=\(low, high\)"):
+        found.evaluate(table, epsilon=1.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "said"),
+    [
+        ({"columns": None}, ValueError, """columns={'city': ["…", "…"]}"""),
+        ({"target": "il"}, ValueError, "target: there is no column 'il'; did you mean 'ill'?"),
+        ({"target": None}, ValueError, "name the column to predict, fit('COLUMN', …)"),
+        ({"unit": "persn"}, ValueError, "unit: there is no column 'persn'"),
+        ({"unit": "ill"}, ValueError, "unit: 'ill' is the target"),
+        ({"classes": [0, 1], "target_bounds": (0, 1)}, ValueError, "is declared twice"),
+        ({"target_bounds": 3}, ValueError, "target_bounds must be two numbers"),
+        ({"groups": [1]}, TypeError, "pass unit='COLUMN'"),
+        ({"columns": {"agee": (0, 1)}}, ValueError, "names 'agee', which the table does not have"),
+        ({"loss": "squared"}, ValueError, "which has classes. Use one of 'logistic'"),
+    ],
+    ids=lambda value: ", ".join(value) if isinstance(value, dict) else "",
+)
+def test_mistakes_are_found_before_a_row_is_read(monkeypatch, visits, settings, error, said):
+    monkeypatch.setattr("discreet.tables.read", lambda *_a, **_k: pytest.fail("it was read"))
+    ledger = Ledger().create("visits", Budget(9.0, 1e-5, "add_remove"), unit="person")
+    given = {"target": "ill", "ledger": ledger} | settings
+    with pytest.raises(error) as caught:
+        fit(visits, given.pop("target"), **given)
+    assert said in str(caught.value)
+    assert "north" not in str(caught.value)
+    assert ledger.entries == 0
+
+
+def test_the_default_measures_units_and_other_methods_get_bounds(visits):
+    """Columns without bounds have no `Bounds` step where the default measures their unit."""
+    assert "bounds" not in [step.name for step in fit(visits).estimator.preparation_]
+    curved = DECLARED | {"bmi": Numeric()}
+    found = fit(visits, columns=curved, epsilon=30.0).estimator
+    assert found.preparation_[0].name == "bounds"  # curves need ends
+    given = fit(visits, solver="objpert").estimator
+    assert [step.name for step in given.preparation] == ["bounds"]
+    assert given.preparation[0].columns == (1,)
+
+
+# ---- the model, its file, and predictions
+
+
+def test_the_file_is_that_of_an_estimator_which_takes_tables(model, visits, tmp_path):
+    model.save(tmp_path / "m.json")
+    read = load(tmp_path / "m.json")
+    assert isinstance(read, LogisticRegression)
+    assert read.schema == model.schema
+    assert read.predict(visits).tolist() == model.predict(visits).tolist()
+    plain = read.predict_proba(visits.drop(columns=["person", "ill"]))
+    np.testing.assert_allclose(plain, model.predict_proba(visits), rtol=1e-4, atol=1e-5)
+    again = clone(read).set_params(random_state=0)
+    quiet(again.fit, visits, visits.ill)  # the unit is a column of the table
+    assert again.guarantee_.unit == "person"
+    np.testing.assert_allclose(again.coef_, model.estimator.coef_, rtol=1e-3, atol=1e-4)
+
+
+def test_blocks_say_how_many_cells_of_which_column_were_averaged(model, visits):
+    rows = visits.head(40).assign(city="elsewhere", ward=None)
+    with pytest.warns(AveragedCellsWarning, match=r"80 cells are .* ward \(40\), city \(40\)"):
+        blocks = model.predict(pa.Table.from_pandas(rows))
+    with pytest.warns(AveragedCellsWarning):
+        assert (blocks == model.estimator.predict(rows)).all()
+
+
+def test_rows_of_another_schema_are_refused(model, visits):
+    other = fit(visits, columns=DECLARED | {"age": (0, 200, "linear")})
+    wrong = replace(model, schema=other.schema)
+    with pytest.raises(ValueError, match="encoded by another schema"):
+        wrong.predict(visits)
+
+
+# ---- schema= of estimators
+
+
+COLUMNS = {
+    "age": Numeric(0, 110, shape="linear"),
+    "bmi": Numeric(shape="linear"),
+    "ward": Categorical(["A", "B", "C"], unseen="average"),
+    "city": Categorical(["north", "south"], unseen="average"),
+    "smoker": Boolean(),
+}
+SCHEMA = Schema(COLUMNS, target=Target("ill", ["false", "true"]), unit="person")
+
+
+def by_schema(schema=SCHEMA, kind=LogisticRegression, **settings):
+    return kind(**({"schema": schema, "random_state": 0} | BUDGET | settings))
+
+
+def test_an_estimator_takes_the_unit_from_the_table(visits, tmp_path):
+    found = quiet(by_schema().fit, visits, visits.ill)
+    assert found.guarantee_.unit == "person"
+    SCHEMA.write(tmp_path / "visits.toml")
+    read = quiet(by_schema(tmp_path / "visits.toml").fit, visits, visits.ill)
+    assert (read.coef_ == found.coef_).all()
+    save(read, tmp_path / "m.json")
+    (tmp_path / "visits.toml").unlink()
+    assert load(tmp_path / "m.json").schema == SCHEMA
+    own = quiet(
+        by_schema(None, columns=DECLARED).fit,
+        visits.drop(columns=["ill", "person"]),
+        visits.ill,
+        groups=visits.person,
+    )
+    assert (own.coef_ == found.coef_).all()
+    given = visits.drop(columns="person")
+    assert quiet(by_schema().fit, given, visits.ill, groups=visits.person).guarantee_.unit == (
+        "person"
+    )
+
+
+@pytest.mark.parametrize("convert", [pl.from_pandas, pa.Table.from_pandas])
+def test_units_of_all_libraries_are_found(convert, visits):
+    found = quiet(by_schema().fit, convert(visits), visits.ill)
+    assert found.guarantee_.n_units == visits.person.nunique()
+
+
+@pytest.mark.parametrize("kind", [LinearRegression, OrdinalClassifier])
+def test_all_estimators_take_the_unit(kind, visits):
+    more = {"classes": [0, 1]} if kind is OrdinalClassifier else {"target_bounds": (0, 1)}
+    found = quiet(by_schema(kind=kind, **more).fit, visits, visits.ill.astype(int))
+    assert found.guarantee_.unit == "person"
+    assert found.predict(visits).shape == (N,)
+
+
+def test_a_unit_that_nobody_provides_is_refused(visits):
+    ledger = Ledger().create("visits", Budget(9.0, 1e-5, "add_remove"), unit="person")
+    table = visits.drop(columns="person")
+    with pytest.raises(PrivacyError, match=r"names the unit 'person'.* fit got no groups"):
+        by_schema(ledger=ledger).fit(table, visits.ill)
+    with pytest.raises(ValueError, match="groups were given as well"):
+        by_schema(ledger=ledger).fit(visits, visits.ill, groups=visits.person)
+    with pytest.raises(ValueError, match="tables with names of columns; got ndarray"):
+        by_schema(ledger=ledger).fit(np.zeros((4, 5)), [0, 1, 0, 1], groups=[1, 2, 3, 4])
+    assert ledger.entries == 0
+
+
+def test_a_schema_and_columns_are_one_too_many():
+    with pytest.raises(ValueError, match="give schema or columns, but not both"):
+        by_schema(columns=DECLARED).fit(None, None)
+
+
+def test_the_cost_of_the_schema_is_stated_and_must_add_up(visits):
+    spent = Spent(0.5, 1e-7, "add_remove", unit="person")
+    found = quiet(by_schema(replace(SCHEMA, spent=spent)).fit, visits, visits.ill)
+    said = "what was estimated for the schema, which spent ε = 0.5, δ = 1e-07 before the fit"
+    assert said in found.guarantee_.public
+    assert found.card().total == pytest.approx((3.5, 1.1e-6))
+    with pytest.raises(ValueError, match="Pass relation='add_remove'"):
+        by_schema(replace(SCHEMA, spent=spent), relation="replace_one").fit(visits, visits.ill)
+    by_row = replace(SCHEMA, spent=Spent(0.5, 1e-7, "add_remove"))
+    with pytest.raises(ValueError, match="estimated for rows"):
+        by_schema(by_row).fit(visits, visits.ill)
+    alone = replace(by_row, unit=None, columns={**COLUMNS, "person": Ignored()})
+    with pytest.raises(ValueError, match="estimated for rows"):
+        by_schema(alone).fit(visits, visits.ill, groups=visits.person)
+    quiet(by_schema(alone).fit, visits, visits.ill)
+
+
+def test_the_labels_of_a_schema_are_declared(visits):
+    y = np.where(visits.ill, "true", "false")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyLeakWarning)
+        found = by_schema(random_state=None).fit(visits, y)
+    assert found.classes_.tolist() == ["false", "true"]
+    assert "the class labels" in found.guarantee_.public
+
+
+def test_evaluate_takes_the_unit_from_the_table(visits):
+    found = quiet(by_schema().fit, visits, visits.ill)
+    measured = discreet.evaluate(found, visits, visits.ill, epsilon=2.0)
+    assert measured.unit == "person"
+    assert str(measured.guarantee).startswith("This evaluation is (ε = 2)")
+    assert "fit" not in str(measured.guarantee)
+    with pytest.raises(PrivacyError, match="names the unit 'person'"):
+        discreet.evaluate(found, visits.drop(columns="person"), visits.ill, epsilon=2.0)
