@@ -28,7 +28,7 @@ from discreet import (
 )
 from discreet.design import Design
 from discreet.errors import AveragedCellsWarning
-from discreet.estimators.effects import effects, released_means
+from discreet.estimators.effects import LEAST, effects, noisy_means, nonnegative
 from discreet.estimators.layout import layout
 from discreet.tables import Boolean, Categorical, Hashed, Ignored, Numeric, Ordinal, Schema
 
@@ -417,8 +417,9 @@ def test_the_most_frequent_numbers_are_shown_whatever_the_noise(n, epsilon):
             curve = effects(found)[0]
             at = found.design_.units["age"](curve.at)
             assert curve.expected[(at >= low) & (at <= high)].all()
-            inner = released_means(found)[list(layout(found)[0].curve)][1:3]
-            unclear += (inner > 0).sum() == 1
+            means, deviations = noisy_means(found)
+            inner = list(layout(found)[0].curve)[1:3]
+            unclear += (means[inner] > LEAST * deviations[inner]).sum() == 1
     assert unclear > 0
 
 
@@ -523,6 +524,38 @@ def test_the_average_row_has_the_released_means():
     assert explained.baseline[0] == pytest.approx(y.mean(), abs=0.3)
     np.testing.assert_allclose(explained.scores[:, 0], found.predict(X), atol=1e-9)
     assert explained.towards == "units of the target"
+
+
+def test_the_average_row_is_average_where_noise_hides_levels():
+    """Levels whose share is below the noise in it still have a part in the average row."""
+    rng = np.random.default_rng(1)
+    names = [f"c{k}" for k in range(12)]
+    codes = {name: rng.choice(4, 6000, p=[0.55, 0.15, 0.15, 0.15]) for name in names}
+    score = sum((codes[name] > 0) - 0.45 for name in names[:4])
+    frame = pd.DataFrame({name: np.array(list("abcd"))[own] for name, own in codes.items()})
+    frame["number"] = rng.random(6000)
+    y = rng.random(6000) < expit(score)
+    columns = {name: list("abcd") for name in names}
+    hidden = 0
+    for seed in range(5):
+        found = model(False, columns, solver="auto", epsilon=1.0, random_state=seed).fit(frame, y)
+        means, deviations = noisy_means(found)
+        hidden += np.count_nonzero(means < LEAST * deviations)
+        explained = found.explain(frame)
+        assert abs(explained.contributions.mean(axis=0)).max() < 0.3
+        assert explained.baseline[0] == pytest.approx(explained.scores.mean(), abs=0.5)
+    assert hidden > 20
+
+
+def test_means_that_are_not_negative_have_their_posterior_mean():
+    """The posterior mean of a number with an even prior from 0, by integration."""
+    values = np.array([-3.0, -0.2, 0.0, 0.4, 5.0])
+    deviations = np.array([0.5, 1.0, 0.3, 0.2, 2.0])
+    at = np.linspace(0.0, 40.0, 400_001)[:, None]
+    density = np.exp(-np.square((at - values) / deviations) / 2)
+    integrated = (at * density).sum(axis=0) / density.sum(axis=0)
+    np.testing.assert_allclose(nonnegative(values, deviations), integrated, rtol=1e-3)
+    assert nonnegative(np.array([-1e3]), np.ones(1))[0] >= 0.0
 
 
 def test_explanations_of_several_classes_and_of_wrong_rows(table):

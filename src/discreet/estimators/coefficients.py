@@ -167,9 +167,7 @@ def _minus(row: Weights, other: Weights) -> Weights:
 def _middle(model: Any, part: ColumnFeatures) -> Weights:
     """Return the average row in the features of a curve, which add up to 1."""
     means = released_means(model)
-    own = np.ones(len(part.curve))
-    if means is not None and means[list(part.curve)].clip(0.0).any():
-        own = means[list(part.curve)].clip(0.0)
+    own = np.ones(len(part.curve)) if means is None else means[list(part.curve)]
     return dict(zip(part.curve, own / own.sum(), strict=True))
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_ndtr
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.design import Design
@@ -239,12 +240,36 @@ def noisy_means(model: PrivateLinearModel) -> tuple[FloatArray, FloatArray] | No
 
 
 def released_means(model: PrivateLinearModel) -> FloatArray | None:
-    """Return noisy means of the features, 0 where noise could have made them; None if unknown."""
+    """Return the posterior means of the means of the features; None if unknown.
+
+    Levels, marks of missing cells and parts of curves have shares of the rows for means, which are
+    not negative: their prior is even on the numbers from 0. The prior of other means is even on all
+    numbers, so their posterior mean is the noisy mean.
+    """
     found = noisy_means(model)
     if found is None:
         return None
     means, deviations = found
-    return np.where(np.abs(means) > LEAST * deviations, means, 0.0)
+    made = model.features_.expansion
+    if made is not None and not isinstance(made, Splines):
+        return means
+    shares: list[int] = []
+    for part in layout(model):
+        marks = [] if part.mark is None else [part.mark]
+        shares += [*part.places, *part.curve, *marks]
+    means = means.copy()
+    means[shares] = nonnegative(means[shares], deviations[shares])
+    return means
+
+
+def nonnegative(values: FloatArray, deviations: FloatArray) -> FloatArray:
+    """Return posterior means of numbers that are not negative, from values with Gaussian noise.
+
+    The prior is even on the numbers from 0.
+    """
+    ratios = values / deviations
+    hazards = np.exp(-np.square(ratios) / 2 - log_ndtr(ratios)) / math.sqrt(2 * math.pi)
+    return np.maximum(values + deviations * hazards, 0.0)
 
 
 def released_spread(model: PrivateLinearModel) -> tuple[FloatArray, FloatArray] | None:
