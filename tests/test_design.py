@@ -58,7 +58,7 @@ def test_kinds_follow_from_types_and_declarations(fitted):
     columns = fitted.design_.schema.columns
     assert columns["age"] == Numeric(0, 110, shape="linear", gaps="average")
     assert columns["ward"] == Categorical(WARDS, unseen="average")
-    assert columns["smoker"] == Boolean()
+    assert columns["smoker"] == Boolean(gaps="average")
     assert columns["bmi"] == Numeric(shape="linear", gaps="average")
     assert columns["city"] == Categorical(["north", "south"], unseen="average")
     assert fitted.n_features_in_ == 5
@@ -201,11 +201,12 @@ def test_a_table_of_other_columns_is_refused(fitted, table):
         fitted.predict(np.zeros((2, 5)))
 
 
-def test_a_missing_cell_is_refused_without_showing_one(fitted, table):
+def test_a_missing_cell_is_refused_without_showing_one(table):
     frame, _ = table
     gaps = frame.assign(smoker=frame.smoker.astype("boolean").where(frame.index != 3))
+    strict = LogisticRegression(1.0, 1e-6, columns=DECLARED | {"smoker": Boolean()})
     with pytest.raises(TableError, match="'smoker'") as caught:
-        fitted.predict(gaps)
+        strict.fit(gaps, frame.smoker)
     assert "True" not in str(caught.value)
     strict = LogisticRegression(1.0, 1e-6, columns=DECLARED | {"bmi": Numeric(10, 60)})
     with pytest.raises(TableError, match="'bmi'") as caught:
@@ -218,7 +219,7 @@ def test_dates_are_a_trend_by_their_type(table):
     days = pd.Series(np.arange(N) % 3000)
     dated = frame.assign(seen=pd.Timestamp("2010-01-01") + pd.to_timedelta(days, "D"))
     found = quiet(model(), dated, y)
-    assert found.design_.schema.columns["seen"] == Date()
+    assert found.design_.schema.columns["seen"] == Date(gaps="average")
     assert found.design_.feature_names[-1] == "seen"
     encoded = found.design_.encode(dated)
     assert np.array_equal(encoded[:, -1], 3653 + days)
@@ -354,10 +355,29 @@ def test_a_column_is_declared_once(table):
         model(columns={"agee": (0, 110)}).fit(*table)
 
 
-def test_plain_tables_of_numbers_are_used_as_they_are():
+def test_tables_with_names_have_a_design_and_arrays_have_none():
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": [True, False]})
-    assert Design.of(frame, {}) is None
+    kinds = {name: each.kind for name, each in Design.of(frame, {}).schema.columns.items()}
+    assert kinds == {"a": "numeric", "b": "boolean"}
     assert Design.of(frame.to_numpy(), check_columns(None)) is None
+    assert Design.of(frame.set_axis([0, 1], axis=1), {}) is None  # numbered columns of numbers
+
+
+def test_numbers_for_names_are_texts():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({0: rng.normal(size=200), 1: pd.Categorical(["a", "b"] * 100)})
+    fitted = quiet(model(columns={0: (-3, 3, "linear")}), frame, rng.integers(0, 2, 200))
+    assert fitted.get_feature_names_out().tolist() == ["0", "1=a", "1=b"]
+    assert fitted.predict(frame).shape == (200,)
+
+
+def test_a_table_of_numbers_may_have_gaps():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(400, 2)), columns=["a", "b"])
+    frame.loc[::5, "a"] = np.nan
+    fitted = quiet(model(columns=None), frame, (frame["b"] > 0).astype(int))
+    with pytest.warns(AveragedCellsWarning, match=r"80 cells .* a \(80\)"):
+        fitted.predict(frame)
 
 
 @pytest.mark.parametrize(
@@ -381,3 +401,32 @@ def test_levels_of_a_target_that_no_row_has_are_classes():
     y = pd.Categorical(rng.choice(["a", "b"], 600), categories=["a", "b", "c"])
     found = quiet(LogisticRegression(1.0, 1e-6), rng.normal(size=(600, 2)), pd.Series(y))
     assert found.classes_.tolist() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series([True, False] * 600, dtype="boolean"),
+        pd.Series(pd.date_range("2020-01-01", periods=1200, freq="D")),
+        pd.Series(["low", "high", "middle"] * 400),
+    ],
+    ids=["boolean", "date", "ordinal"],
+)
+def test_missing_truth_values_dates_and_steps_are_scored_as_the_average(column):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"seen": column, "b": rng.normal(size=1200)})
+    y = (frame["b"] > 0).astype(int)
+    gaps = frame.assign(seen=column.where(frame.index % 4 > 0))
+    levels = Ordinal(["low", "middle", "high"], gaps="average")
+    columns = {"seen": levels} if column.dtype == "str" else None
+    fitted = quiet(LogisticRegression(20.0, 1e-6, columns=columns), gaps, y)
+    single = frame.head(2).assign(seen=column.where(frame.index > 9)[:2])
+    with pytest.warns(AveragedCellsWarning, match=r"2 cells .* seen \(2\)"):
+        found = fitted.decision_function(single)
+    explained = fitted.explain(single).to_frame()
+    np.testing.assert_allclose(explained["(score)"], found, rtol=1e-9)
+    assert fitted.coef_[0, 0] != 0.0
+    np.testing.assert_allclose(explained["seen"], 0.0, atol=0.01)
+    assert (fitted.explain(frame.head(2)).to_frame()["seen"] != 0.0).all()
+    loaded = Design.from_dict(fitted.design_.to_dict())
+    assert loaded.schema == fitted.design_.schema

@@ -20,11 +20,21 @@ from discreet import (
     PrivacyError,
     TableError,
     TableModel,
+    discover,
     load,
     save,
 )
-from discreet.errors import AveragedCellsWarning, PrivacyLeakWarning
-from discreet.tables import Boolean, Categorical, Ignored, Numeric, Schema, Spent, Target
+from discreet.errors import AveragedCellsWarning, NotSupported, PrivacyLeakWarning
+from discreet.tables import (
+    Boolean,
+    Categorical,
+    FileFormat,
+    Ignored,
+    Numeric,
+    Schema,
+    Spent,
+    Target,
+)
 
 N = 3000
 BUDGET = {"epsilon": 3.0, "delta": 1e-6}
@@ -75,7 +85,7 @@ def test_kinds_come_from_types_and_declarations(model, visits):
         "bmi": Numeric(shape="linear", gaps="average"),
         "ward": Categorical(["A", "B", "C"], unseen="average"),
         "city": Categorical(["north", "south"], unseen="average"),
-        "smoker": Boolean(),
+        "smoker": Boolean(gaps="average"),
     }
     assert model.schema.unit == "person"
     assert model.guarantee.unit == "person"
@@ -355,3 +365,71 @@ def test_evaluate_takes_the_unit_from_the_table(visits):
     assert "fit" not in str(measured.guarantee)
     with pytest.raises(PrivacyError, match="names the unit 'person'"):
         discreet.evaluate(found, visits.drop(columns="person"), visits.ill, epsilon=2.0)
+
+
+FOUND = DECLARED | {"city": discover(0.1)}
+
+
+@pytest.mark.parametrize("form", ["pandas", "polars", "relation", "parquet", "csv"])
+def test_levels_are_found_in_any_source(visits, tmp_path, form):
+    plain = visits.astype({"ward": "str"})
+    columns = FOUND
+    if form == "csv":
+        plain.to_csv(tmp_path / "visits.csv", index=False)
+        columns = FOUND | {"bmi": None, "smoker": Boolean()}
+        source = tmp_path / "visits.csv"
+    elif form == "parquet":
+        plain.to_parquet(tmp_path / "visits.parquet")
+        source = tmp_path / "visits.parquet"
+    elif form == "relation":
+        source = pytest.importorskip("duckdb").from_df(plain)
+    else:
+        source = plain if form == "pandas" else pl.from_pandas(plain)
+    classes = {"classes": ["False", "True"]} if form == "csv" else {}
+    found = fit(source, columns=columns, **classes)
+    assert found.schema.columns["city"] == Categorical(["north", "south"], unseen="average")
+    assert found.estimator.design_.schema.columns == found.schema.columns
+    (split, *_) = found.guarantee.split
+    assert split[0] == "levels of city"
+    assert split[1] == pytest.approx(0.1, rel=1e-3)
+    assert "the levels of city were found within the budget" in str(found.card())
+    assert found.guarantee.n_units == visits.person.nunique()
+    predicted = found.predict(source).astype(str)
+    assert (predicted == visits.ill.astype(str).to_numpy()).mean() > 0.7
+
+
+def test_a_model_with_found_levels_comes_back(visits, tmp_path):
+    found = fit(visits, columns=FOUND, inference=True)
+    found.save(tmp_path / "model.json")
+    back = TableModel.load(tmp_path / "model.json", ignore_extra=True)
+    assert np.array_equal(back.predict(visits), found.predict(visits))
+    assert found.evaluate(visits, epsilon=1.0, by="city").by is not None
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"engine": "dask"}, "reads on workers"),
+        ({"solver": "newton"}, "public bounds of all numbers"),
+        ({"delta": 0.0}, "needs delta > 0"),
+    ],
+)
+def test_what_levels_that_are_found_need_is_checked_before_a_row_is_read(settings, message):
+    types = pa.schema({"age": pa.int64(), "bmi": pa.float64(), "city": pa.string()})
+    unread = pa.RecordBatchReader.from_batches(types.append(pa.field("ill", pa.bool_())), iter([]))
+    columns = {"age": (0, 110, "linear"), "city": discover(0.1)}
+    with pytest.raises(NotSupported, match=message):
+        discreet.fit("ill", unread, **(BUDGET | {"columns": columns} | settings))
+
+
+def test_texts_that_mean_a_missing_cell_are_no_levels(visits):
+    """Also while levels are found: "?" would be a level that no cell can have."""
+    marked = visits.assign(city=visits.city.where(visits.index % 3 > 0, "?"))
+    schema = Schema(
+        {"age": Numeric(0, 110), "city": discover(0.1)},
+        file=FileFormat(missing=["?"]),
+        unit="person",
+        extra="ignore",
+    )
+    found = quiet(LogisticRegression(**BUDGET, schema=schema).fit, marked, visits.ill)
+    assert found.design_.schema.columns["city"].values == ("north", "south")

@@ -1,5 +1,6 @@
 """Studies and measurements behind the documentation run as documented, in small forms."""
 
+import lzma
 import runpy
 import sys
 from pathlib import Path
@@ -66,6 +67,61 @@ def test_rare_columns(study):
     code, said = study("rare_columns", "--fits", "1", "--rows", "2000")
     assert code == 0
     assert said.count("| classes |") == said.count("| numbers |") == 4
+
+
+def _insurance(folder, n=1500):
+    rng = np.random.default_rng(0)
+    columns = {
+        "age": rng.integers(18, 65, n),
+        "sex": rng.choice(["female", "male"], n),
+        "bmi": rng.normal(30, 4, n).round(2).clip(16, 53),
+        "children": rng.integers(0, 6, n),
+        "smoker": rng.choice(["no", "yes"], n),
+        "region": rng.choice(["southwest", "northeast"], n),
+    }
+    columns["charges"] = columns["age"] * 250 + 20_000 * (columns["smoker"] == "yes")
+    cells = [values.astype(str) for values in columns.values()]
+    lines = [",".join(columns), *map(",".join, zip(*cells, strict=True))]
+    with lzma.open(folder / "insurance.csv.xz", "wt") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ("scripts", "insurance: 6 lines"),
+        ("units", "| insurance | 0.0e+00 | 0.0e+00 | 0.0e+00 |"),
+        ("declarations", "| insurance | 1 | data_norm |"),
+        ("cost", "| insurance | 1,500 | 9 |"),
+    ],
+)
+def test_columns(study, tmp_path, part, said):
+    _insurance(tmp_path)
+    options = ("--tables", "insurance", "--splits", "2", "--repeats", "1", "--output", tmp_path)
+    code, found = study("columns", part, tmp_path, *options)
+    assert code == 0
+    assert said in found
+    assert (part == "scripts") == (tmp_path / "insurance.png").exists()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_columns_of_cells_that_no_row_had(study, tmp_path):
+    """The scores of such cells are compared on a table in the form of telco's."""
+    rng = np.random.default_rng(0)
+    n = 1500
+    payment = rng.choice(["Mailed check", "Electronic check"], n)
+    numbers = rng.integers(0, 72, (3, n)).astype(str)
+    contract = rng.choice(["One year", "Two year"], n)
+    churn = np.where(numbers[0].astype(int) > 30, "No", "Yes")
+    ids = np.arange(n).astype(str)
+    rows = zip(ids, ids, payment, contract, *numbers, churn, strict=True)
+    names = "#,customerID,PaymentMethod,Contract,tenure,MonthlyCharges,TotalCharges,Churn"
+    with lzma.open(tmp_path / "telco.csv.xz", "wt") as file:
+        file.write("\n".join([names, *map(",".join, rows)]) + "\n")
+    code, found = study("columns", "unseen", tmp_path, "--fits", "2")
+    assert code == 0
+    assert found.count("| a missing level |") == 2
 
 
 @pytest.mark.filterwarnings("ignore:All coefficients are 0")

@@ -217,10 +217,12 @@ class Design:
         """
         if isinstance(X, EncodedRows):
             return cls(X.schema)
-        if not is_table(X) or (not declared and _is_plain(X)):
+        if not is_table(X) or (not declared and not _has_names(X)):
             return None
+        given = by_name(declared, table_part(X).names)
+        X = with_texts(X)
         part = table_part(X)
-        given = by_name(declared, part.names)
+        given = {str(name): column for name, column in given.items()}
         types = part.fields()
         typed = [ColumnType.of(X, name, types.field(name).type) for name in part.names]
         return cls(Schema(columns_of(typed, given)))
@@ -272,6 +274,15 @@ class Design:
             group.start: group.column
             for group in self._grouped()
             if isinstance(group.column, Numeric)
+        }
+
+    @property
+    def with_gaps(self) -> dict[int, Column]:
+        """Features that are NaN where a cell is missing, with their columns."""
+        return {
+            group.start: group.column
+            for group in self._grouped()
+            if getattr(group.column, "gaps", "refuse") == "average" and not group.has_mark
         }
 
     @property
@@ -339,6 +350,7 @@ class Design:
                 f"this model was fitted to a table with names, and a {type(X).__name__} has none. "
                 f"Pass a table with the columns {_listed(self.names)}."
             )
+        X = with_texts(X)
         encoded: NDArray[Any] | sp.csr_array = self.schema.transformer().transform(X)
         return self._without_references(encoded) if self.contrasts else encoded
 
@@ -349,7 +361,8 @@ class Design:
         are columns after those of the design.
         """
         own = np.zeros(encoded.shape[1], dtype=bool)
-        own[[at for at, column in self.numbers.items() if column.is_bounded]] = True
+        gaps = self.with_gaps.items()
+        own[[at for at, column in gaps if getattr(column, "is_bounded", True)]] = True
         own[list(windows)] = False
         sparse: bool = sp.issparse(encoded)
         if not own.any() or not (sparse or isinstance(encoded, np.ndarray)):
@@ -468,7 +481,7 @@ class ColumnType:
     def column(self) -> Column | None:
         """Return the kind of column that the type tells; None if it has to be declared."""
         if self.held == "truth values" and not self.coded:
-            return Boolean()
+            return Boolean(gaps="average")
         if self.levels is not None:
             try:
                 return Categorical(level_texts(self.levels), unseen="average")
@@ -477,7 +490,7 @@ class ColumnType:
                     f"the categories of column {str(self.name)!r}: {problem}"
                 ) from None
         if self.kind is not None and is_date(self.kind):
-            return Date()
+            return Date(gaps="average")
         if self.held == "numbers" and not self.coded:
             return Numeric(shape="linear", integer=self.is_whole, gaps="average")
         return None
@@ -522,6 +535,14 @@ def is_table(X: Any) -> bool:
     return frame or (hasattr(X, "column_names") and hasattr(X, "schema"))
 
 
+def with_texts(X: Any) -> Any:
+    """Return a table whose columns have texts for names: those of pandas may be numbers."""
+    names = getattr(X, "columns", ())
+    if not hasattr(X, "set_axis") or all(isinstance(name, str) for name in names):
+        return X
+    return X.set_axis([str(name) for name in names], axis=1)
+
+
 def unit_of_table(X: Any, unit: str | None, groups: Any) -> Any:
     """Return the ids in the column ``unit`` of a table, if it has one; else ``groups``."""
     if unit is None or unit not in table_part(X).names:
@@ -535,10 +556,12 @@ def unit_of_table(X: Any, unit: str | None, groups: Any) -> Any:
     return ids.to_pylist() if hasattr(ids, "to_pylist") else ids
 
 
-def _is_plain(X: Any) -> bool:
-    """Return whether all columns of a table are stored as numbers or truth values."""
+def _has_names(X: Any) -> bool:
+    """Return whether a table has names; numbers for names and nothing but numbers are an array."""
     kinds = X.dtypes if hasattr(X, "dtypes") else ()
-    return len(kinds) > 0 and all(is_number(kind) for kind in kinds)
+    if any(isinstance(name, str) for name in getattr(X, "columns", ("",))):
+        return True
+    return not all(is_number(kind) for kind in kinds)
 
 
 def check_columns(columns: Any) -> dict[Key, Column]:

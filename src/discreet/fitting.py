@@ -22,13 +22,14 @@ from discreet import tables
 from discreet.design import (
     SHOWN,
     ColumnType,
+    Design,
     EncodedRows,
     by_name,
     check_columns,
     columns_of,
     level_texts,
 )
-from discreet.errors import TableError
+from discreet.errors import NotSupported, TableError
 from discreet.estimators import (
     GammaRegressor,
     HuberRegressor,
@@ -43,10 +44,11 @@ from discreet.ledger import Dataset
 from discreet.preparation import Bounds, Radius, Step, check_steps
 from discreet.solvers import resolve
 from discreet.table_model import TableModel, with_unit
-from discreet.tables import Column, Numeric, Schema, Target
+from discreet.tables import Categorical, Column, Ignored, Numeric, Schema, Target
 from discreet.tables.columns import nearest
 from discreet.tables.csv_files import TextPart
 from discreet.tables.draft import Layout, layout
+from discreet.tables.reader import gathered
 from discreet.tables.schema import as_schema, as_target
 from discreet.tables.source import Source
 from discreet.validate import choice
@@ -231,26 +233,57 @@ def fit(
         estimator.progress = lambda at: progress("fitting", at.spent_share)
     estimator.check_settings()
     start = time.perf_counter()
+    shown = None if progress is None else partial(progress, "reading")
+    options = {"memory": memory, "folder": folder, "progress": shown}
+    X, y, groups = _read(table, replace(found, schema=declared), engine, options)
+    begun = time.perf_counter()
+    estimator.fit(X, y, groups=groups)
+    estimator.progress = None
+    if Design(declared).discovered:
+        declared = replace(declared, columns=estimator.design_.schema.columns)
+    if own.is_classification:  # it was fitted to codes, which need far less memory
+        estimator.rename_classes(found.labels)
+    return TableModel(estimator, declared, threshold, begun - start, time.perf_counter() - begun)
+
+
+def _read(
+    table: Any, found: _Declared, engine: str | None, options: dict[str, Any]
+) -> tuple[Any, Any, Any]:
+    """Read a table: rows that its schema has encoded, targets and units."""
+    schema = found.schema
     read = table if found.source is None else found.source
+    discovered = list(Design(schema).discovered)
+    if discovered and engine is not None:
+        raise NotSupported(
+            f"the levels of {discovered[0]!r} are found in a table of this process, and "
+            f"engine={engine!r} reads on workers. Leave out engine, or list the levels."
+        )
     try:
-        if engine is None:
-            shown = None if progress is None else partial(progress, "reading")
-            encoded: Any = tables.read(read, declared, memory=memory, folder=folder, progress=shown)
-        else:
+        if discovered:
+            return _unencoded(read, schema, discovered[0])
+        if engine is not None:
             from discreet.engines import dask  # an optional dependency
 
-            encoded = dask.open(table, declared, labels=False)
+            made: Any = dask.open(table, schema, labels=False)
+        else:
+            made = tables.read(read, schema, **options)
     except TableError as problem:
         if not found.hint:
             raise
         raise TableError(f"{problem} {found.hint}") from None
-    X, y, groups = encoded
-    begun = time.perf_counter()
-    estimator.fit(EncodedRows(X, declared), y, groups=groups)
-    estimator.progress = None
-    if own.is_classification:  # it was fitted to codes, which need far less memory
-        estimator.rename_classes(found.labels)
-    return TableModel(estimator, declared, threshold, begun - start, time.perf_counter() - begun)
+    X, y, groups = made
+    return EncodedRows(X, schema), y, groups
+
+
+def _unencoded(source: Any, schema: Schema, name: str) -> tuple[Any, Any, Any]:
+    """Read a table of which the column ``name`` cannot be encoded yet: cells, targets and units."""
+    cells = gathered(source, schema)
+    others = {each: Ignored() for each in schema.columns if each != name}
+    # a kind that reads any cell, as only targets and units are used
+    aside = replace(schema, columns={**others, name: Categorical(("?",), unseen="average")})
+    _, y, groups = tables.read(cells, aside)
+    own = [each for each in cells.column_names if each in schema.columns]
+    return cells.select(own), y, groups
 
 
 @dataclass(frozen=True)
@@ -417,6 +450,11 @@ def _take_from(schema: Schema, estimator: Any) -> None:
     steps = check_steps(estimator.preparation, 1.0)  # that norms have a bound is checked later
     default = isinstance(estimator.solver, str) and estimator.solver == "auto" and not steps
     if schema.unbounded and not default:
+        if Design(schema).discovered:  # they are not yet at their places
+            raise NotSupported(
+                "levels that the fit finds need public bounds of all numbers, or the default: give "
+                "(low, high) for each number in columns, or leave out solver and preparation."
+            )
         steps = (Bounds(columns=schema.unbounded, whole=schema.whole), *steps)
     estimator.preparation = steps or None
     if estimator.data_norm is None:

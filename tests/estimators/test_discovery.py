@@ -253,7 +253,7 @@ def test_a_person_adds_one_to_one_count_whatever_rows_they_have():
 
     def counts(rows, people, seed):
         units = Units.of(people, len(rows))
-        cells = TableCells(rows, ["a"], units, SeededBits(seed))
+        cells = TableCells(rows, Schema({"a": discover()}), units, SeededBits(seed))
         assert cells.unit == "person"
         assert cells.public_size == units.count
         [found] = cells.answer([TextCounts("a")])
@@ -270,7 +270,7 @@ def test_a_person_adds_one_to_one_count_whatever_rows_they_have():
 
 def test_rows_are_counted_once_each():
     frame = pd.DataFrame({"a": ["u", "v", "u", None, " u "], "b": 1})
-    cells = TableCells(frame, ["a", "b"], None, SeededBits(0))
+    cells = TableCells(frame, Schema({"a": discover(), "b": discover()}), None, SeededBits(0))
     assert (cells.unit, cells.public_size) == ("row", 5)
     [found, cut] = cells.answer([TextCounts("a"), TextCounts("b", prefix=1)])
     assert found == {"u": 3, "v": 1}

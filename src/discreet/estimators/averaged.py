@@ -121,13 +121,13 @@ def shares(model: Any, group: Group) -> FloatArray:
 
 
 def gaps(model: Any, X: Any) -> dict[str, NDArray[np.bool_]]:
-    """Return which cells of columns of numbers are missing, by column; those with any alone."""
+    """Return which cells are missing, by column without levels; those with any alone."""
     found: dict[str, NDArray[np.bool_]] = {}
     if model.design_ is None:
         return found
-    numbers = model.design_.numbers
+    with_gaps = model.design_.with_gaps
     for group in model.design_.groups:
-        if group.start in numbers:
+        if group.start in with_gaps:
             cells: Any = X[:, [group.start]]
             sparse: bool = sp.issparse(cells)
             absent = np.isnan((cells.toarray() if sparse else cells)[:, 0])
@@ -165,7 +165,7 @@ def _average(model: Any, group: Group) -> float:
         return float(bounds.origin[at] + bounds.unit[at] * within)
     if mean is not None:
         return mean
-    return 0.5 if model.design_.numbers[group.start].is_bounded else 0.0
+    return 0.5 if getattr(group.column, "is_bounded", True) else 0.0
 
 
 def counts(model: Any, X: Any) -> dict[str, int]:

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 from discreet import engines
 from discreet.card import Card, card
 from discreet.core import Budget, Guarantee
-from discreet.design import Design, EncodedRows, check_columns, is_table, unit_of_table
+from discreet.design import Design, EncodedRows, check_columns, is_table, unit_of_table, with_texts
 from discreet.errors import NotSupported, PrivacyError
 from discreet.estimators import averaged, coefficients, effects, engine, familiar, layout
 from discreet.estimators import features as feature_rule
@@ -247,7 +247,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             )
         assert self.design_ is not None
         self.design_.check(X)
-        raw = RawTable.of(X, self.design_)
+        raw = RawTable.of(with_texts(X), self.design_)
         _, target = check_X_y(np.zeros((raw.shape[0], 1)), y, **form)
         return raw, target
 

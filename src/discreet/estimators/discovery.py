@@ -168,7 +168,7 @@ def find(plan: LevelBudget, inputs: Inputs, session: Session) -> Inputs:
     raw = inputs.X
     design = inputs.design
     [choice_bits] = session.bits.spawn(1)
-    cells = TableCells(raw.table, design.names, inputs.units.units, choice_bits)
+    cells = TableCells(raw.table, design.schema, inputs.units.units, choice_bits)
     curator = session.curator(cells)
     curator.open_first(plan.division, plan.delta)
     note("Levels of %d columns are found within the budget of the fit.", len(plan.columns))

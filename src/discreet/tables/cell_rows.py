@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -88,8 +89,9 @@ class TableCells:
     ----------
     table : DataFrame or Arrow table
         The table.
-    names : sequence of str
-        Names of its columns.
+    schema : Schema
+        Its columns, with the target and the unit if the table has them, and the texts that mean a
+        missing cell.
     units : Units, optional
         The person of each row: one row of each person is read then. None if each row is a unit.
     bits : Bits
@@ -105,9 +107,9 @@ class TableCells:
     n_features = 0
     n_parameters = 0
 
-    def __init__(self, table: Any, names: Sequence[str], units: Units | None, bits: Bits) -> None:
+    def __init__(self, table: Any, schema: Schema, units: Units | None, bits: Bits) -> None:
         self._source = source(table)
-        self._names = names
+        self._schema = schema
         self._units = units
         self._bits = bits
         self.unit: Unit = "row" if units is None else units.unit
@@ -117,8 +119,9 @@ class TableCells:
     def answer(self, questions: Sequence[Any]) -> list[Any]:
         """Return the exact answers to all questions about cells, from one pass over the rows."""
         asked = {question.column for question in questions}
-        read = {name: Boolean() if name in asked else Ignored() for name in self._names}
-        schema = Schema(read)
+        columns = self._schema.columns
+        read = {name: Boolean() if name in asked else Ignored() for name in columns}
+        schema = replace(self._schema, columns=read)
         request = Request(schema, target=False, drafting=True)
         drawn = None if self._units is None else self._units.draw(self._bits)
         exact = [question.start() for question in questions]

@@ -158,10 +158,10 @@ class Rule:
 
 def column_rule(name: str, column: Any, markers: tuple[str, ...]) -> Rule:
     """Return the rule of a column that is encoded; ``markers`` mean a missing cell."""
-    absent = frozenset() if column.missing else frozenset({MISSING})
+    averaged = not column.missing and getattr(column, "gaps", "refuse") == "average"
+    absent = frozenset() if column.missing or averaged else frozenset({MISSING})
     if isinstance(column, Numeric):
         lenient = column.invalid == "missing"
-        absent = frozenset() if column.gaps == "average" else absent
         return Rule(name, column, markers, refused=absent, of_numbers=True, lenient=lenient)
     if isinstance(column, Boolean | Ordinal):
         if isinstance(column, Boolean):
@@ -175,7 +175,9 @@ def column_rule(name: str, column: Any, markers: tuple[str, ...]) -> Rule:
         places = np.zeros(len(texts) + 2, dtype=np.int32)
         places[MISSING] = column.width - 1
         refused = absent | {UNLISTED}
-        return Rule(name, column, markers, listed, places, np.append(values, [0, 1]), refused)
+        absent_as = math.nan if averaged else 1.0
+        values = np.append(values, [0.0, absent_as])
+        return Rule(name, column, markers, listed, places, values, refused)
     texts = column.values if isinstance(column, Categorical) else ()
     size = column.buckets if isinstance(column, Hashed) else len(texts)
     listed = {text: code for code, text in enumerate(texts)}

@@ -261,11 +261,14 @@ class Boolean(Column):
         The texts that mean yes, and those that mean no. Any other is refused.
     missing : bool
         Accept missing cells. They are marked in an indicator column, and the number is then 0.
+    gaps : {"refuse", "average"}
+        Treatment of missing cells without ``missing``, as in `Numeric`.
     """
 
     true: Texts = ("true", "yes", "1", "t", "y")
     false: Texts = ("false", "no", "0", "f", "n")
     missing: bool = False
+    gaps: Literal["refuse", "average"] = "refuse"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -289,10 +292,13 @@ class Ordinal(Column):
         Every text that can occur, from the least to the greatest. Any other is refused.
     missing : bool
         Accept missing cells. They are marked in an indicator column, and the number is then 0.
+    gaps : {"refuse", "average"}
+        Treatment of missing cells without ``missing``, as in `Numeric`.
     """
 
     values: Texts
     missing: bool = False
+    gaps: Literal["refuse", "average"] = "refuse"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -363,6 +369,8 @@ class Date(Column):
         Form of texts, as in ``datetime.strptime``: "%d.%m.%Y". By default ISO 8601.
     shape : {"linear", "smooth", "bins"}
         Effect of the trend, as in `Numeric`.
+    gaps : {"refuse", "average"}
+        Treatment of missing cells without ``missing``, as in `Numeric`.
     """
 
     low: Moment | None = None
@@ -373,6 +381,7 @@ class Date(Column):
     invalid: Literal["refuse", "missing"] = "refuse"
     format: Text | None = None
     shape: Literal["linear", "smooth", "bins"] = "linear"
+    gaps: Literal["refuse", "average"] = "refuse"
 
     def __post_init__(self) -> None:
         check_declared(self)
@@ -391,7 +400,14 @@ class Date(Column):
         """The number that is encoded: days, or years, since 2000-01-01."""
         low = None if self.low is None else self.number_of(self.low)
         high = None if self.high is None else self.number_of(self.high)
-        return Numeric(low, high, missing=self.missing, invalid=self.invalid, shape=self.shape)
+        return Numeric(
+            low,
+            high,
+            missing=self.missing,
+            invalid=self.invalid,
+            shape=self.shape,
+            gaps=self.gaps,
+        )
 
     def number_of(self, moment: str) -> float:
         """Return a date or time, as ISO text without a zone, as a number of the trend."""

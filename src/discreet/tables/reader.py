@@ -184,6 +184,28 @@ class BlockReader:
         return Encoded(X, y, groups)
 
 
+def gathered(data: Any, schema: Schema) -> Any:
+    """Return the columns of a source that a schema reads, not encoded, as an Arrow table.
+
+    Levels of texts that a fit finds are read from it, so it is in memory as a whole. All columns
+    come from one pass: another one over a relation could have the records in another order.
+    """
+    pa = arrow()
+    found = source(data)
+    request = Request(schema, target=True, unit=True)
+    tables = []
+    with closing(records(found, request)) as blocks:
+        for block in blocks:
+            cells = {name: _decoded(block.batch.column(name)) for name in request.needed}
+            tables.append(pa.table(cells))
+    return pa.concat_tables(tables, promote_options="permissive")
+
+
+def _decoded(cells: Any) -> Any:
+    """Return cells that are stored as codes of texts as these texts."""
+    return cells.dictionary_decode() if arrow().types.is_dictionary(cells.type) else cells
+
+
 def records(
     found: Source, request: Request, *, may_be_empty: bool = False
 ) -> Generator[Records, None, None]:
