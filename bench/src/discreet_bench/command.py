@@ -175,7 +175,7 @@ def list_experiments(as_json: AsJson = False) -> None:
             "source": experiment.source,
             "question": experiment.question,
             "runs": _count(experiment.plans),
-            "paper_runs": _count(affordable(experiment.paper)),
+            "paper_runs": _count(affordable(experiment.paper, experiment.cell_seconds)),
             "quick_runs": _count(experiment.quick),
             "missing_data": [name for name in sets if available(name) is not None],
             "protocol": [dataclasses.asdict(item) for item in experiment.protocol],
@@ -316,7 +316,10 @@ def run_experiments(
         for experiment in chosen
     ]
     if paper:
-        asked = [effort.affordable(plans) for plans in asked]
+        asked = [
+            effort.affordable(plans, experiment.cell_seconds)
+            for experiment, plans in zip(chosen, asked, strict=True)
+        ]
         _state_budget(screen, chosen, asked)
     for experiment, plans in zip(chosen, asked, strict=True):
         if not plans:
@@ -328,7 +331,7 @@ def run_experiments(
         if paper and not done.interrupted and (best := finalists(done.runs, plans)):
             screen.note(f"{experiment.name}: more repeats for the best settings of its grids.")
             _refine(screen, experiment, best, folder, workers, out / "cache", done)
-        part = _part(form, method, without)
+        part = _part(form, method, without, data)
         effort.record(out / TIMES, experiment.name, part, done)
         if into is not None and not done.runs.empty:
             older = read(*filter(Path.exists, [into]))
@@ -554,9 +557,16 @@ def _in_order(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.loc[order].reset_index(drop=True)
 
 
-def _part(form: str, methods: list[str] | None, without: list[str] | None) -> str:
-    """Return the form and the methods that were run, where these are not all."""
-    words = [form, *(methods or [])] + (["without", *without] if without else [])
+def _part(
+    form: str,
+    methods: Sequence[str] | None,
+    without: Sequence[str] | None,
+    data: Sequence[str] | None,
+) -> str:
+    """Return the form, and the methods and data sets that were run, where these are not all."""
+    words = [form, *(methods or [])]
+    words += ["without", *without] if without else []
+    words += ["on", *data] if data else []
     return " ".join(words)
 
 
