@@ -222,6 +222,14 @@ def run_experiments(
     repeats: Annotated[
         int | None, typer.Option(min=1, help="Number of splits, each with fresh noise.")
     ] = None,
+    cell_seconds: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            help="With --paper: processor seconds for the repeats of a method on a data set at one "
+            "ε, instead of the experiment's own number.",
+        ),
+    ] = None,
     data: Annotated[list[str] | None, typer.Option(help="Only this data set; repeatable.")] = None,
     method: Annotated[list[str] | None, typer.Option(help="Only this method; repeatable.")] = None,
     without: Annotated[
@@ -290,6 +298,8 @@ def run_experiments(
     screen = Screen()
     if quick and paper:
         raise CommandError("--quick and --paper are two forms; give one of them.")
+    if cell_seconds is not None and not paper:
+        raise CommandError("--cell-seconds needs --paper: other forms have fixed repeats.")
     form = "quick" if quick else "paper" if paper else "full"
     chosen = _chosen(names)
     if data_dir is not None:
@@ -317,7 +327,7 @@ def run_experiments(
     ]
     if paper:
         asked = [
-            effort.affordable(plans, experiment.cell_seconds)
+            effort.affordable(plans, cell_seconds or experiment.cell_seconds)
             for experiment, plans in zip(chosen, asked, strict=True)
         ]
         _state_budget(screen, chosen, asked)
@@ -352,9 +362,9 @@ def run_experiments(
             screen.note(f"{text}; {done.made:,} were new, in {_time(done.seconds)}.")
             command = _words(
                 ["discreet bench run", experiment.name],
-                quick=quick, paper=paper, repeats=repeats, data=data, method=method,
-                without=without, epsilon=epsilon, relation=relation, solver_file=solver_file,
-                data_file=data_file, seed=seed or None,
+                quick=quick, paper=paper, repeats=repeats, cell_seconds=cell_seconds, data=data,
+                method=method, without=without, epsilon=epsilon, relation=relation,
+                solver_file=solver_file, data_file=data_file, seed=seed or None,
                 jobs=jobs, data_dir=data_dir, download=download, install_rivals=install_rivals,
                 out=None if out == OUT else out,
             )  # fmt: skip

@@ -61,8 +61,6 @@ class Plan:
     difference
         Name of the difference from the paper's protocol, such as ``"with intercept"``; its runs
         are further lines of the same table. Empty for the protocol itself.
-    open
-        Whether solvers of other packages, and files of a user, join this plan.
     """
 
     data: Mapping[str, Grid]
@@ -71,7 +69,11 @@ class Plan:
     repeats: int
     tuning: Literal["default", "grid"] = "default"
     difference: str = ""
-    open: bool = True
+
+    @property
+    def open(self) -> bool:
+        """True if solvers and data sets of others join it: no grid, and the paper's protocol."""
+        return self.tuning == "default" and not self.difference
 
 
 SAME = "the same"

@@ -234,7 +234,7 @@ class OutPert(DescentSolver):
         lipschitz = loss.slope_bound * row_norm
         smoothness = float(loss.curvature_bound or math.inf) * row_norm**2
         radius = self.weight_norm or _guessed_norm(loss)
-        size = math.sqrt(2.0 * lipschitz) * (smoothness * n_weights) ** 0.25
+        size = math.sqrt(2.0 * lipschitz) * math.sqrt(math.sqrt(smoothness * n_weights))
         return size / (math.sqrt(n_rows * epsilon * failure) * radius)
 
     def _check_smooth(self, loss: Loss) -> None:

@@ -275,7 +275,7 @@ def _plan(
         intercept=difference == WITH_INTERCEPT,
     )
     kind = "grid" if grid else "default"
-    return Plan(data, asked, solvers, repeats, kind, difference, open=not (grid or difference))
+    return Plan(data, asked, solvers, repeats, kind, difference)
 
 
 def _data(loss: str) -> list[tuple[Mapping[str, Grid], bool]]:

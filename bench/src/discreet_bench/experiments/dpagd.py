@@ -213,10 +213,10 @@ def _paper_comparison(loss: str) -> tuple[Plan, ...]:
         perturbing |= each(RELEASED_SMOOTH)
     plans = [
         Plan(data, general, methods, REPEATS),
-        Plan(data, _objective(smooth, EPSILONS), perturbing, REPEATS, open=False),
+        Plan(data, _objective(smooth, EPSILONS), perturbing, REPEATS),
     ]
     plans += [
-        Plan({name: {}}, general, sgd_family(SGD, **_sgd(rows)), REPEATS, open=False)
+        Plan({name: {}}, general, sgd_family(SGD, **_sgd(rows)), REPEATS)
         for name, rows in ROWS.items()
     ]
     return tuple(plans)
@@ -323,9 +323,9 @@ def _sweep(name: str) -> Experiment:
         title=f"DP-AGD on Adult: what {parameter} does",
         source=f"{PAPER}, figure {figure}",
         question=f"How much do accuracy and objective of DP-AGD depend on {parameter}?",
-        plans=(Plan({"adult": {}}, asked, full, REPEATS, open=False),),
-        quick=(Plan(SMALL_L, _objective("logistic", (0.1, 1.6)), small, 2, open=False),),
-        paper=(Plan({"adult": {}}, asked, paper, REPEATS, open=False),),
+        plans=(Plan({"adult": {}}, asked, full, REPEATS),),
+        quick=(Plan(SMALL_L, _objective("logistic", (0.1, 1.6)), small, 2),),
+        paper=(Plan({"adult": {}}, asked, paper, REPEATS),),
         panels=Panels(
             x=parameter,
             measures=("accuracy", "objective"),
@@ -372,7 +372,6 @@ TABLE_1 = Experiment(
             objective((0.0225,), DELTA, relation=RELATION),
             {"noisy-gd": {"iterations": [11], "step_size": [1.0], "gradient_clip": [CLIP]}},
             REPEATS,
-            open=False,
         ),
     ),
     panels=Panels(

@@ -115,7 +115,7 @@ def _table(divisor: int, repeats: int) -> tuple[Plan, ...]:
             rows="unit",
         )
         pure: Mapping[str, Grid] = {"outpert": {"calibration": list(BOTH)}, "nonprivate": {}}
-        plans.append(Plan(data, asked, pure, repeats, difference="pure, δ = 0", open=False))
+        plans.append(Plan(data, asked, pure, repeats, difference="pure, δ = 0"))
     return tuple(plans)
 
 
@@ -190,7 +190,6 @@ def _rates(data: tuple[Mapping[str, Grid], ...], repeats: int) -> tuple[Plan, ..
             ),
             solvers,
             repeats,
-            open=False,
         )
         for one in data
     )
@@ -254,7 +253,7 @@ def _rounds(data: Mapping[str, Grid], rounds: tuple[int, ...], repeats: int) -> 
             intercept=False,
         )
         solver: Grid = {"calibration": [calibration], "max_rounds": list(rounds)}
-        return Plan(data, asked, {"rrpsgd": solver}, repeats, open=False)
+        return Plan(data, asked, {"rrpsgd": solver}, repeats)
 
     return plan((0.5, 1.0, 4.0), "tight"), plan((1.0,), "published")
 
@@ -317,14 +316,13 @@ def _penalties(data: Mapping[str, tuple[int, int]], repeats: int) -> tuple[Plan,
             free: Grid = {"calibration": list(BOTH)}
             table: Mapping[str, Grid] = {name: SMALL_L.get(name, {})}
             plans += [
-                Plan(table, asked, {"outpert": free, **each(_BASELINES)}, repeats, open=False),
+                Plan(table, asked, {"outpert": free, **each(_BASELINES)}, repeats),
                 Plan(
                     table,
                     asked,
                     {"outpert": {**free, "alpha": [chosen]}},
                     repeats,
                     difference=PENALISED,
-                    open=False,
                 ),
             ]
     return tuple(plans)
