@@ -260,3 +260,11 @@ def test_verdicts_that_a_second_run_does_not_confirm_cannot_be_decided(tmp_path)
     assert again_table(runs, {}) == "There is none yet.\n"
     (row,) = [line for line in tally_table(runs, again).splitlines() if "amp-fig1" in line]
     assert row.split(" | ")[2:] == ["63", "0", "1", "1", "61 |"]
+
+
+def test_an_epsilon_that_no_data_decide_is_computed():
+    (one,) = verdicts.numbers(repeated([0.8, 0.8, 0.8], experiment="dpagd-fig2"), "dpagd-fig2")
+    assert one.entry.value == 0.5756
+    assert one.mean == pytest.approx(np.log(1e8) / 32, abs=1e-4)  # the best of 32 orders
+    assert one.verdict == verdicts.AGREES
+    assert verdicts.numbers(repeated([], experiment="dpagd-fig2"), "dpagd-fig2") == []
