@@ -147,7 +147,7 @@ def test_one_method_can_be_run_again_and_merged(out, tmp_path):
     assert set(after.loc[after["method"] == "auto", "code"]) != {"older"}
     assert set(after.loc[after["method"] == "majority", "code"]) == {"older"}
     times = pd.read_csv(kept.with_name("times.csv"))
-    assert times["form"].tolist() == ["quick auto"]
+    assert times["form"].tolist() == ["quick auto on synthetic-l"]
 
 
 def test_runs_of_several_files_become_one(out, tmp_path):

@@ -128,10 +128,21 @@ def test_an_installed_solver_joins_every_experiment_whose_loss_it_supports(monke
             plans = experiment.form(form)
             joined = extensions.with_solvers(plans, extensions.registered_solvers())
             added = [plan for plan in joined[len(plans) :] if "growing-descent" in plan.solvers]
-            assert bool(added) == any(plan.open for plan in plans), experiment.name
+            takes = any(extensions.supported("growing-descent", plan) for plan in plans)
+            assert bool(added) == takes, (experiment.name, form)
+            assert takes or experiment.name.startswith("sgd-")  # δ = 0, which it does not take
             seen = [(data, str(plan.objective)) for plan in added for data in plan.data]
             assert len(seen) == len(set(seen))
     sys.modules.pop("growing_descent", None)
+
+
+def test_a_method_that_needs_a_smooth_loss_joins_experiments_about_the_hinge():
+    plans = EXPERIMENTS["dpagd-fig3"].paper
+    for name, loss in (("agd", "hinge"), ("objpert", "huber-hinge")):
+        added = extensions.with_solvers(plans, [name])[len(plans) :]
+        assert {one for plan in added for one in plan.objective["loss"]} == {loss}
+        joined = [data for plan in added for data in plan.data]
+        assert sorted(joined) == sorted(set(joined))  # once
 
 
 def test_losses_and_relations_that_a_solver_does_not_support_are_left_out(monkeypatch):

@@ -11,6 +11,7 @@ from discreet_bench.lines import named
 from discreet_bench.results import page
 from discreet_bench.runs import read
 from discreet_bench.statistics import compare
+from discreet_bench.verdicts import read_again
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "bench" / "results"
@@ -26,7 +27,9 @@ def test_pages_are_those_of_the_kept_runs(kept):
 
     times = pd.read_csv(KEPT / "times.csv", keep_default_na=False)
     figures = sorted(path.name for path in KEPT.glob("*.svg"))
-    assert (ROOT / "docs" / "results.md").read_text("utf-8") == page(named(kept), times, figures)
+    again = read_again(KEPT / "again.csv")
+    made = page(named(kept), times, figures, again)
+    assert (ROOT / "docs" / "results.md").read_text("utf-8") == made
     assert (ROOT / "docs" / "which-method.md").read_text("utf-8") == which.page(kept)
 
 
@@ -40,8 +43,8 @@ def test_no_kept_run_spent_more_than_it_was_allowed(kept):
     ("experiment", "measure", "options"),
     [
         ("sgd-fig6", "objective", []),
-        ("outpert-table1", "excess_objective", ["--repeats", "20"]),
-        ("rrpsgd-rounds", "squared_gradient", ["--repeats", "20", "--data", "plane"]),
+        ("outpert-table1", "excess_objective", []),
+        ("rrpsgd-rounds", "squared_gradient", ["--data", "plane"]),
     ],
 )
 def test_kept_lines_come_out_again(kept, tmp_path, experiment, measure, options):

@@ -8,8 +8,9 @@ import pytest
 from discreet_bench import verdicts
 from discreet_bench.experiment import Claim, Experiment, Pick
 from discreet_bench.experiments import EXPERIMENTS
+from discreet_bench.lines import named
 from discreet_bench.published import PUBLISHED
-from discreet_bench.runs import write
+from discreet_bench.runs import read, write
 
 from .frames import frame, repeated, together
 
@@ -220,3 +221,50 @@ def test_a_rate_is_the_slope_of_logarithms():
 def test_times_of_another_machine_are_shown_and_not_compared():
     entry = next(e for e in PUBLISHED if e.measure == "seconds")
     assert verdicts.compared(spread(0.2, 0.01), entry)[-1] == verdicts.ELSEWHERE
+
+
+def _two_lines(amp):
+    published = {"calibration": "published", **WHERE}
+    return together(
+        repeated(amp, method="amp", **published),
+        repeated([0.700, 0.701, 0.702, 0.701], method="sgd", **published),
+    )
+
+
+def test_verdicts_that_a_second_run_does_not_confirm_cannot_be_decided(tmp_path):
+    from discreet_bench.results import again_table, claims_table, numbers_table, tally_table
+
+    first = _two_lines([0.790, 0.791, 0.792, 0.791])
+    write(_two_lines([0.600, 0.601, 0.602, 0.601]), tmp_path / "b.parquet")
+    write(first, tmp_path / "a.parquet")
+    kept = tmp_path / "again.csv"
+    assert verdicts.read_again(kept) == {}
+    files = [str(tmp_path / name) for name in ("a.parquet", "b.parquet")]
+    verdicts.main([*files, "--write", str(kept)])
+    again = verdicts.read_again(kept)
+    runs = named(read(tmp_path / "a.parquet"))
+    found = verdicts.numbers(runs, "amp-fig1")
+    settled = verdicts.settled(found, "amp-fig1", again)
+    assert {one.entry.method: one.changed for one in settled} == {
+        "amp": "agrees, then differs",
+        "sgd": "",
+    }
+    assert {one.verdict for one in settled if one.changed} == {verdicts.UNDECIDED}
+    assert verdicts.settled(found, "amp-fig1", {}) == found
+    text = numbers_table(runs, "amp-fig1", again)
+    assert "agrees, then differs" in text
+    assert "| amp-fig1" not in claims_table(runs, again)  # names are links
+    assert "reproduced" not in claims_table(runs, again)
+    assert "reproduced" in claims_table(runs, {})
+    assert "2 (66.7 %)" in again_table(runs, again)
+    assert again_table(runs, {}) == "There is none yet.\n"
+    (row,) = [line for line in tally_table(runs, again).splitlines() if "amp-fig1" in line]
+    assert row.split(" | ")[2:] == ["63", "0", "1", "1", "61 |"]
+
+
+def test_an_epsilon_that_no_data_decide_is_computed():
+    (one,) = verdicts.numbers(repeated([0.8, 0.8, 0.8], experiment="dpagd-fig2"), "dpagd-fig2")
+    assert one.entry.value == 0.5756
+    assert one.mean == pytest.approx(np.log(1e8) / 32, abs=1e-4)  # the best of 32 orders
+    assert one.verdict == verdicts.AGREES
+    assert verdicts.numbers(repeated([], experiment="dpagd-fig2"), "dpagd-fig2") == []

@@ -48,5 +48,6 @@ def test_the_page_is_made_from_runs_alone(tmp_path):
     assert "| adult | 1,000 | 10 | 1 | AMP | 80.8 ± 1.5 | 10.5 ± " in text
     assert "nothing is learned" in text
     assert "| AMP | 1 |" in text
-    assert "in 1 of 1 problems" in text
+    assert "| up to 150 | above 0.2, up to 1 | 1 | 0 | AMP 1 (1 clear) | 1 of 1 |" in text
+    assert "| 83.0 ± 0.0 |" in text  # the default
     which.main([str(tmp_path)])

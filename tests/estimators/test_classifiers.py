@@ -20,7 +20,7 @@ from discreet import (
 )
 from discreet.core import Gaussian
 from discreet.core.questions import RowSum
-from discreet.solvers import GD
+from discreet.solvers import AMP, GD
 
 CLASSIFIERS = [LogisticRegression, LinearSVC]
 
@@ -367,3 +367,22 @@ def test_classes_can_be_renamed_after_a_fit_to_codes():
             model.rename_classes(wrong)
     with pytest.raises(NotFittedError):
         LogisticRegression().rename_classes([0, 1])
+
+
+def test_the_smoothing_of_the_huber_hinge_is_a_setting(binary):
+    """AMP's least ridge is r·β/(ε₁ − ε₃) with β = 1/(2h): a fifth for five times the h."""
+    X, y = binary
+    settings = {"epsilon": 1.0, "delta": 1e-6, "relation": "replace_one", "data_norm": 1.0}
+    settings |= {"solver": AMP(calibration="published"), "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        ridges = [LinearSVC(smoothing=h, **settings).fit(X, y).trace_[0].ridge for h in (0.1, 0.5)]
+        default = LinearSVC(**settings).fit(X, y).trace_[0].ridge
+    assert ridges[0] == default
+    assert ridges[0] == pytest.approx(5 * ridges[1], rel=1e-9)
+    for refused, text in [
+        ({"smoothing": 0.0}, "smoothing must be"),
+        ({"loss": "hinge", "smoothing": 0.3}, r"smoothing=0\.3 is for loss='huber'"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            LinearSVC(1.0, 1e-6, **refused).fit(X, y)

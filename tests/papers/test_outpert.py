@@ -207,3 +207,27 @@ def test_gaussian_noise_is_what_the_trace_says():
     scale = solution.trace[0].noise_scale
     assert isinstance(guarantee.mechanisms[0].mechanism, Gaussian)
     assert abs(np.mean(ends**2) / scale**2 - 1) < 5 * math.sqrt(2 / ends.size)
+
+
+def test_the_penalty_for_generalization_by_hand():
+    # μ = √2·L^(1/2)·(βd)^(1/4)/(√(nεγ)·R): L = 1, β = 1/4, d = 16, n = 10,000, ε = 1, γ = 0.1 and
+    # R = 10 give √2·4^(1/4)/(√1000·10) = 2/316.2278 = 0.00632456.
+    chosen = OutPert().generalization_penalty(Logistic(), 1.0, n_rows=10_000, n_weights=16)
+    assert chosen == pytest.approx(0.00632456, rel=1e-6)
+    # Rows of norm 2: L = 2 and β = 1, so μ grows by √2·√2; R = 5 and ε = 4 cancel.
+    more = OutPert(weight_norm=5.0).generalization_penalty(
+        Logistic(), 4.0, n_rows=10_000, n_weights=16, row_norm=2.0
+    )
+    assert more == pytest.approx(2 * chosen, rel=1e-12)
+    certain = OutPert().generalization_penalty(
+        Logistic(), 1.0, n_rows=10_000, n_weights=16, failure=0.4
+    )
+    assert certain == pytest.approx(chosen / 2, rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", [Hinge(), Squared()])
+def test_the_penalty_for_generalization_needs_a_smooth_loss_with_a_bounded_slope(loss):
+    with pytest.raises(NotSupported, match="smooth"):
+        OutPert().generalization_penalty(loss, 1.0, n_rows=100, n_weights=3)
+    with pytest.raises(ValueError, match="failure"):
+        OutPert().generalization_penalty(Logistic(), 1.0, n_rows=100, n_weights=3, failure=2.0)

@@ -175,7 +175,7 @@ def list_experiments(as_json: AsJson = False) -> None:
             "source": experiment.source,
             "question": experiment.question,
             "runs": _count(experiment.plans),
-            "paper_runs": _count(affordable(experiment.paper)),
+            "paper_runs": _count(affordable(experiment.paper, experiment.cell_seconds)),
             "quick_runs": _count(experiment.quick),
             "missing_data": [name for name in sets if available(name) is not None],
             "protocol": [dataclasses.asdict(item) for item in experiment.protocol],
@@ -221,6 +221,14 @@ def run_experiments(
     ] = False,
     repeats: Annotated[
         int | None, typer.Option(min=1, help="Number of splits, each with fresh noise.")
+    ] = None,
+    cell_seconds: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            help="With --paper: processor seconds for the repeats of a method on a data set at one "
+            "ε, instead of the experiment's own number.",
+        ),
     ] = None,
     data: Annotated[list[str] | None, typer.Option(help="Only this data set; repeatable.")] = None,
     method: Annotated[list[str] | None, typer.Option(help="Only this method; repeatable.")] = None,
@@ -290,6 +298,8 @@ def run_experiments(
     screen = Screen()
     if quick and paper:
         raise CommandError("--quick and --paper are two forms; give one of them.")
+    if cell_seconds is not None and not paper:
+        raise CommandError("--cell-seconds needs --paper: other forms have fixed repeats.")
     form = "quick" if quick else "paper" if paper else "full"
     chosen = _chosen(names)
     if data_dir is not None:
@@ -316,7 +326,10 @@ def run_experiments(
         for experiment in chosen
     ]
     if paper:
-        asked = [effort.affordable(plans) for plans in asked]
+        asked = [
+            effort.affordable(plans, cell_seconds or experiment.cell_seconds)
+            for experiment, plans in zip(chosen, asked, strict=True)
+        ]
         _state_budget(screen, chosen, asked)
     for experiment, plans in zip(chosen, asked, strict=True):
         if not plans:
@@ -328,7 +341,7 @@ def run_experiments(
         if paper and not done.interrupted and (best := finalists(done.runs, plans)):
             screen.note(f"{experiment.name}: more repeats for the best settings of its grids.")
             _refine(screen, experiment, best, folder, workers, out / "cache", done)
-        part = _part(form, method, without)
+        part = _part(form, method, without, data)
         effort.record(out / TIMES, experiment.name, part, done)
         if into is not None and not done.runs.empty:
             older = read(*filter(Path.exists, [into]))
@@ -349,9 +362,9 @@ def run_experiments(
             screen.note(f"{text}; {done.made:,} were new, in {_time(done.seconds)}.")
             command = _words(
                 ["discreet bench run", experiment.name],
-                quick=quick, paper=paper, repeats=repeats, data=data, method=method,
-                without=without, epsilon=epsilon, relation=relation, solver_file=solver_file,
-                data_file=data_file, seed=seed or None,
+                quick=quick, paper=paper, repeats=repeats, cell_seconds=cell_seconds, data=data,
+                method=method, without=without, epsilon=epsilon, relation=relation,
+                solver_file=solver_file, data_file=data_file, seed=seed or None,
                 jobs=jobs, data_dir=data_dir, download=download, install_rivals=install_rivals,
                 out=None if out == OUT else out,
             )  # fmt: skip
@@ -554,9 +567,16 @@ def _in_order(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.loc[order].reset_index(drop=True)
 
 
-def _part(form: str, methods: list[str] | None, without: list[str] | None) -> str:
-    """Return the form and the methods that were run, where these are not all."""
-    words = [form, *(methods or [])] + (["without", *without] if without else [])
+def _part(
+    form: str,
+    methods: Sequence[str] | None,
+    without: Sequence[str] | None,
+    data: Sequence[str] | None,
+) -> str:
+    """Return the form, and the methods and data sets that were run, where these are not all."""
+    words = [form, *(methods or [])]
+    words += ["without", *without] if without else []
+    words += ["on", *data] if data else []
     return " ".join(words)
 
 

@@ -16,14 +16,10 @@ import pandas as pd
 
 from discreet_bench import datasets
 from discreet_bench.data import FEATURES, GENERATED, ROWS, SOURCES, available
-from discreet_bench.experiment import Plan
+from discreet_bench.experiment import CELL_SECONDS, Plan
 from discreet_bench.runner import Done, split
 
 __all__ = ["Run", "affordable", "copied", "distinct", "record", "seconds"]
-
-CELL_SECONDS = 20.0
-"""Processor seconds that the repeats of one cell (a method, data set and ε) may take in the paper
-form: 20 repeats of a fit that takes a second."""
 
 LEAST_REPEATS = 3
 """Repeats of a cell of the paper form, however long a fit takes."""
@@ -39,7 +35,7 @@ ON_ADULT: dict[str, float] = {
     "auto": 0.2, "frank-wolfe": 0.05, "frank-wolfe-released": 0.02, "gd": 0.15,
     "laplace-sgd": 0.02, "majority": 0.01, "noisy-gd": 0.3, "nonprivate": 0.1, "objpert": 0.2,
     "objpert-released": 0.2, "outpert": 0.1, "outpert-released": 0.2, "permutation-sgd": 0.03,
-    "permutation-sgd-sc": 0.03, "plain-sgd": 0.4, "privgene": 0.85, "rrpsgd": 0.8, "sgd": 0.15,
+    "permutation-sgd-sc": 0.03, "plain-sgd": 0.4, "privgene": 0.85, "rrpsgd": 2.0, "sgd": 0.15,
     "sgd-adv": 0.15, "sgd-ma": 0.15, "sgd-ma-released": 0.6, "shrunk-gd": 0.1, "tuned": 1.5,
 }  # fmt: skip
 """Seconds of a fit on Adult, medians of kept runs on one core of 2024."""
@@ -125,11 +121,18 @@ def _source(data: str) -> str:
     return SOURCES.get(data, data)
 
 
-def affordable(plans: Iterable[Plan]) -> list[Plan]:
+def affordable(plans: Iterable[Plan], cell_seconds: float = CELL_SECONDS) -> list[Plan]:
     """Return plans with as many of their repeats as a cell's processor seconds allow.
 
     A plan is split by data set and by solver where solvers get different numbers of repeats. Plans
     that are grids keep their repeats.
+
+    Parameters
+    ----------
+    plans : iterable of Plan
+        The plans.
+    cell_seconds : float
+        As in `discreet_bench.experiment.Experiment`.
     """
     found: list[Plan] = []
     for plan in plans:
@@ -141,7 +144,7 @@ def affordable(plans: Iterable[Plan]) -> list[Plan]:
             for solver, grid in plan.solvers.items():
                 for calibration in grid.get("calibration", [None]):
                     one = grid if calibration is None else {**grid, "calibration": [calibration]}
-                    repeats = _repeats(plan, data, cuts, solver, one)
+                    repeats = _repeats(plan, data, cuts, solver, one, cell_seconds)
                     both = groups.setdefault(repeats, {}).setdefault(solver, one)
                     if both is not one:  # both calibrations can afford the same
                         groups[repeats][solver] = {
@@ -155,7 +158,7 @@ def affordable(plans: Iterable[Plan]) -> list[Plan]:
     return found
 
 
-def _repeats(plan: Plan, data: str, cuts: Any, solver: str, grid: Any) -> int:
+def _repeats(plan: Plan, data: str, cuts: Any, solver: str, grid: Any, cell_seconds: float) -> int:
     """Return the repeats that one solver of a plan can afford on a data set."""
     first = {name: values[0] for name, values in plan.objective.items()}
     asked = tuple(sorted(first.items()))
@@ -164,7 +167,7 @@ def _repeats(plan: Plan, data: str, cuts: Any, solver: str, grid: Any) -> int:
         for cut in _settings(cuts)
         for setting in _settings(grid)
     )
-    return min(plan.repeats, max(LEAST_REPEATS, int(CELL_SECONDS / slowest)))
+    return min(plan.repeats, max(LEAST_REPEATS, int(cell_seconds / slowest)))
 
 
 def record(path: Path, experiment: str, form: str, done: Done) -> None:

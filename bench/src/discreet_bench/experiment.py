@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 __all__ = [
     "BOTH",
+    "CELL_SECONDS",
     "SAME",
     "SMALL_ADULT",
     "SMALL_H",
@@ -26,8 +27,13 @@ __all__ = [
     "Rate",
     "each",
     "objective",
+    "repeats_item",
     "sgd_family",
 ]
+
+CELL_SECONDS = 20.0
+"""Processor seconds that the repeats of one cell (a method, data set and ε) may take in the paper
+form, unless an experiment states another number: 20 repeats of a fit that takes a second."""
 
 Grid = Mapping[str, Sequence[Any]]
 """Parameters, each with the values to try."""
@@ -55,8 +61,6 @@ class Plan:
     difference
         Name of the difference from the paper's protocol, such as ``"with intercept"``; its runs
         are further lines of the same table. Empty for the protocol itself.
-    open
-        Whether solvers of other packages, and files of a user, join this plan.
     """
 
     data: Mapping[str, Grid]
@@ -65,7 +69,11 @@ class Plan:
     repeats: int
     tuning: Literal["default", "grid"] = "default"
     difference: str = ""
-    open: bool = True
+
+    @property
+    def open(self) -> bool:
+        """True if solvers and data sets of others join it: no grid, and the paper's protocol."""
+        return self.tuning == "default" and not self.difference
 
 
 SAME = "the same"
@@ -228,6 +236,8 @@ class Experiment:
         The form that is kept in the repository: the paper's rows, budgets and repeats without its
         grid of hyper-parameters, unless the paper's table is about that. Repeats are what
         `discreet_bench.effort.affordable` leaves of them.
+    cell_seconds
+        Processor seconds that the repeats of one cell may take in the paper form.
     protocol
         The paper's protocol item by item, and where this experiment departs from it.
     claims
@@ -250,6 +260,7 @@ class Experiment:
     protocol: tuple[Item, ...] = ()
     claims: tuple[Claim, ...] = ()
     rates: tuple[Rate, ...] = ()
+    cell_seconds: float = CELL_SECONDS
 
     def form(self, name: str) -> tuple[Plan, ...]:
         """Return the plans of a form: ``"quick"``, ``"paper"`` or ``"full"``."""
@@ -287,6 +298,14 @@ def objective(
         "rows": [rows],
         "intercept": [intercept],
     }
+
+
+def repeats_item(
+    paper: str, most: int, cell_seconds: float = CELL_SECONDS, why: str = "processor time"
+) -> Item:
+    """Return the difference in repeats of the paper form."""
+    here = f"{most}, or what {cell_seconds:g} processor seconds of a cell allow, at least 3"
+    return Item("repeats", paper, here, why)
 
 
 def each(solvers: Iterable[str], **parameters: Sequence[Any]) -> dict[str, Grid]:

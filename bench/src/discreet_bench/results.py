@@ -10,6 +10,7 @@ import math
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -18,11 +19,13 @@ from discreet_bench import summary, verdicts
 from discreet_bench.experiment import Experiment
 from discreet_bench.experiments import EXPERIMENTS
 from discreet_bench.lines import honest, order_of, title_of
+from discreet_bench.published import PUBLISHED
 from discreet_bench.runs import RELATIONS, SHARES, number_text, title_of_column
 from discreet_bench.significance import interval
 from discreet_bench.statistics import best_settings, final, with_parameter
 
 __all__ = [
+    "again_table",
     "claims_table",
     "experiment_tables",
     "numbers_table",
@@ -30,6 +33,7 @@ __all__ = [
     "protocol_table",
     "rates_table",
     "retuned_table",
+    "tally_table",
 ]
 
 OPENING = """# Results
@@ -49,6 +53,8 @@ Nothing on this page is written by hand but these first lines.
 - **A claim** that one method is better than another is *reproduced*, *contradicted*, or *cannot be
   decided*, by the 95 % interval of the paired difference over the splits, corrected for overlapping
   training sets.
+- **A verdict that a second run does not confirm** cannot be decided; both verdicts are given. The
+  second run has other splits and other noise ([which experiments](#a-second-run)).
 - **Published constants** are the papers' own noise; *least noise* is what a sound accountant
   allows. Methods marked "not private" do not keep the ε of their row.
 
@@ -69,14 +75,25 @@ MOST_DECISIONS = 60
 """Comparisons of a claim that are listed one by one."""
 
 
-def page(runs: pd.DataFrame, times: pd.DataFrame, figures: Sequence[str] = ()) -> str:
-    """Return the page of all kept runs; ``figures`` are names of SVG files beside them."""
+def page(
+    runs: pd.DataFrame,
+    times: pd.DataFrame,
+    figures: Sequence[str] = (),
+    again: verdicts.Again = MappingProxyType({}),
+) -> str:
+    """Return the page of all kept runs.
+
+    ``figures`` are names of SVG files beside them, ``again`` the verdicts of a second run.
+    """
     kept = runs[runs["form"] == "paper"]
-    parts = [OPENING, "## Claims of the papers\n", claims_table(kept)]
+    parts = [OPENING, "## Claims of the papers\n", claims_table(kept, again)]
+    parts += ["## Printed numbers\n", tally_table(kept, again)]
     for beginning, heading in _PAPERS.items():
         own = [one for one in EXPERIMENTS.values() if one.source.startswith(beginning)]
-        parts += [f"## {heading}\n", *(_section(kept, one, figures) for one in own)]
+        parts += [f"## {heading}\n", *(_section(kept, one, figures, again) for one in own)]
     parts += [
+        "## A second run\n",
+        again_table(kept, again),
         "## Runs and time\n",
         "Times are those of one process on a machine that other programs used, too.\n",
         summary.times_table(times, runs) + "\n",
@@ -111,17 +128,62 @@ def _older(runs: pd.DataFrame) -> Iterator[str]:
         )
 
 
-def claims_table(runs: pd.DataFrame) -> str:
+def claims_table(runs: pd.DataFrame, again: verdicts.Again) -> str:
     """Return all claims with their verdicts."""
     lines = ["| experiment | claim | verdict |", "|---|---|---|"]
     for experiment in EXPERIMENTS.values():
-        decisions = verdicts.claims(runs, experiment)
+        found = verdicts.claims(runs, experiment)
+        decisions = verdicts.settled(found, experiment.name, again)
         for claim in experiment.claims:
             own = [one for one in decisions if one.claim is claim]
             verdict = verdicts.sentence(own)
             lines.append(
                 f"| [`{experiment.name}`](#{experiment.name}) | {claim.text} | {verdict} |"
             )
+    return "\n".join(lines) + "\n"
+
+
+def tally_table(runs: pd.DataFrame, again: verdicts.Again) -> str:
+    """Return the counts of verdicts about printed numbers, by experiment and measure."""
+    lines = [
+        "| experiment | measure | numbers | agree | differ | cannot be decided | not run |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
+    columns = (verdicts.AGREES, verdicts.DIFFERS, verdicts.UNDECIDED)
+    for name in EXPERIMENTS:
+        printed = Counter(one.measure for one in PUBLISHED if one.experiment == name)
+        found = verdicts.settled(verdicts.numbers(runs, name), name, again)
+        for measure, count in printed.items():
+            mine = [one for one in found if one.entry.measure == measure]
+            title = title_of_column(measure)
+            if any(one.verdict == verdicts.ELSEWHERE for one in mine):
+                title += ", of another machine and not compared"
+            counts = [sum(one.verdict == word for one in mine) for word in columns]
+            ran = len({one.entry for one in mine})
+            cells = [f"[`{name}`](#{name})", title, count, *counts, count - ran]
+            lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def again_table(runs: pd.DataFrame, again: verdicts.Again) -> str:
+    """Return how many verdicts of each experiment a second run changes, and which."""
+    table = verdicts.changes(runs, again)
+    if table.empty:
+        return "There is none yet.\n"
+    table = table.assign(changed=table["first"] != table["second"])
+    lines = ["| experiment | verdicts | changed |", "|---|---:|---:|"]
+    for name, part in table.groupby("experiment", sort=False):
+        lines.append(f"| `{name}` | {len(part)} | {int(part['changed'].sum())} |")
+    share = 100 * float(table["changed"].mean())
+    lines += [
+        f"| all | {len(table)} | {int(table['changed'].sum())} ({share:.1f} %) |",
+        "",
+        "| experiment | what | first run | second run |",
+        "|---|---|---|---|",
+    ]
+    for row in table[table["changed"]].itertuples():
+        what = str(row.what).replace(" · None", "").replace(" · nan", "")
+        lines.append(f"| `{row.experiment}` | {what} | {row.first} | {row.second} |")
     return "\n".join(lines) + "\n"
 
 
@@ -136,7 +198,9 @@ def _figures_of(name: str, figures: Sequence[str]) -> list[str]:
     ]
 
 
-def _section(runs: pd.DataFrame, experiment: Experiment, figures: Sequence[str]) -> str:
+def _section(
+    runs: pd.DataFrame, experiment: Experiment, figures: Sequence[str], again: verdicts.Again
+) -> str:
     """Return the section of one experiment."""
     mine = runs[runs["experiment"] == experiment.name]
     parts = [
@@ -159,12 +223,12 @@ def _section(runs: pd.DataFrame, experiment: Experiment, figures: Sequence[str])
     parts += [_wrapped(note, bullet=True) for note in experiment.notes]
     if experiment.notes:
         parts.append("")
-    decisions = verdicts.claims(mine, experiment)
+    decisions = verdicts.settled(verdicts.claims(mine, experiment), experiment.name, again)
     for claim in experiment.claims:
         own = [one for one in decisions if one.claim is claim]
         parts.append(_wrapped(f"**Claim:** {claim.text} **Verdict: {verdicts.sentence(own)}.**"))
         parts.append(_decisions_table(own))
-    printed = numbers_table(mine, experiment.name)
+    printed = numbers_table(mine, experiment.name, again)
     if printed:
         parts += ["**Printed numbers.**\n", printed]
     rates = rates_table(mine, experiment)
@@ -213,15 +277,14 @@ def _decisions_table(decisions: Sequence[verdicts.Decision]) -> str:
         data = f"{one.data}, penalty {one.alpha:g}" if several else one.data
         epsilon = "" if math.isnan(one.epsilon) else f"{one.epsilon:.3g}"
         lead = _with_error(one.difference, half, measure, signed=True)
-        lines.append(
-            f"| {data} | {epsilon} | {one.than} | {lead} | {one.repeats} | {one.verdict} |"
-        )
+        verdict = f"{one.verdict} ({one.changed})" if one.changed else one.verdict
+        lines.append(f"| {data} | {epsilon} | {one.than} | {lead} | {one.repeats} | {verdict} |")
     return "\n".join(lines) + "\n"
 
 
-def numbers_table(runs: pd.DataFrame, experiment: str) -> str:
+def numbers_table(runs: pd.DataFrame, experiment: str, again: verdicts.Again) -> str:
     """Return the numbers that a paper prints beside ours, with verdicts; empty if it has none."""
-    found = verdicts.numbers(runs, experiment)
+    found = verdicts.settled(verdicts.numbers(runs, experiment), experiment, again)
     if not found:
         return ""
     tally = Counter(one.verdict for one in found)
@@ -303,6 +366,8 @@ def _verdict_text(one: verdicts.Comparison) -> str:
     apart = _with_error(one.difference, one.error, measure, signed=True)
     if one.verdict == verdicts.DIFFERS:
         return f"differs by {apart}"
+    if one.changed:
+        return f"{verdicts.UNDECIDED} ({apart}; {one.changed})"
     return f"{verdicts.UNDECIDED} ({apart})"
 
 

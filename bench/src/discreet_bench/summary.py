@@ -175,6 +175,7 @@ def _wrapped(text: str, width: int = 100) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line: print the page of kept runs, or write it."""
     from discreet_bench.results import page
+    from discreet_bench.verdicts import read_again
 
     parser = argparse.ArgumentParser(description="Summarise kept runs of the benchmark.")
     parser.add_argument("folder", type=Path, help="folder with runs.parquet and times.csv")
@@ -182,7 +183,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
     runs = named(read(asked.folder / "runs.parquet"))
     times = pd.read_csv(asked.folder / "times.csv", keep_default_na=False)
-    made = page(runs, times, sorted(path.name for path in asked.folder.glob("*.svg")))
+    figures = sorted(path.name for path in asked.folder.glob("*.svg"))
+    made = page(runs, times, figures, read_again(asked.folder / "again.csv"))
     if asked.write:
         asked.write.write_text(made, "utf-8")
     else:

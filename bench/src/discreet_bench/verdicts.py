@@ -8,24 +8,28 @@ Verdicts follow from intervals alone.
   printed number.
 - **A claim** that one line is better than another is decided by the 95 % interval of the paired
   difference over the repeats, corrected for overlapping training sets.
+- **A second run** with other splits and noise is kept as its verdicts alone. A verdict that it does
+  not confirm cannot be decided.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
 from discreet_bench.experiment import Claim, Experiment, Pick, Rate
-from discreet_bench.experiments import EXPERIMENTS
+from discreet_bench.experiments import EXPERIMENTS, dpagd
 from discreet_bench.lines import METHODS, named, title_of
 from discreet_bench.published import PUBLISHED, Published
+from discreet_bench.released import sgd
 from discreet_bench.runs import MEASURES, SHARES, read, settings_of
 from discreet_bench.significance import OVERLAP, paired
 from discreet_bench.solvers import defaults
@@ -34,14 +38,20 @@ from discreet_bench.statistics import best_settings, final
 __all__ = [
     "AGREES",
     "UNDECIDED",
+    "Again",
     "Comparison",
     "Decision",
     "changes",
     "claims",
+    "judged",
     "numbers",
+    "read_again",
     "retuned",
     "sentence",
+    "settled",
     "slopes",
+    "text_of",
+    "write_again",
 ]
 
 AGREES = "agrees"
@@ -83,6 +93,8 @@ class Comparison:
         Ours less the paper's, and half the width of the interval of that.
     verdict
         `AGREES`, `DIFFERS`, `UNDECIDED`, or `ELSEWHERE` for seconds.
+    changed
+        The verdicts of both runs, where a second run has another one; else empty.
     """
 
     entry: Published
@@ -94,6 +106,7 @@ class Comparison:
     difference: float
     error: float
     verdict: str
+    changed: str = ""
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -122,6 +135,8 @@ class Decision:
         Repeats that both lines have.
     verdict
         `REPRODUCED`, `CONTRADICTED` or `UNDECIDED`.
+    changed
+        As in `Comparison`.
     """
 
     claim: Claim
@@ -135,6 +150,7 @@ class Decision:
     high: float
     repeats: int
     verdict: str
+    changed: str = ""
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -176,9 +192,11 @@ def numbers(runs: pd.DataFrame, experiment: str) -> list[Comparison]:
     """
     mine = runs[runs["experiment"] == experiment]
     entries = [entry for entry in PUBLISHED if entry.experiment == experiment]
-    found: list[Comparison] = []
+    found = [_computed(entry) for entry in entries if entry.measure == "epsilon_spent"]
+    if mine.empty:
+        return []
     for measure in dict.fromkeys(entry.measure for entry in entries):
-        if mine.empty or mine[measure].isna().all():
+        if measure == "epsilon_spent" or mine[measure].isna().all():
             continue
         shown = best_settings(mine, "accuracy" if measure in ("seconds",) else measure)
         ends = final(shown)
@@ -186,6 +204,17 @@ def numbers(runs: pd.DataFrame, experiment: str) -> list[Comparison]:
             if entry.measure == measure:
                 found += _of_entry(shown if entry.at is not None else ends, entry)
     return found
+
+
+def _computed(entry: Published) -> Comparison:
+    """Return the comparison of an ε that no data decide: that of one step of SGD-MA on Adult."""
+    rows = dpagd.ROWS["adult"]
+    value = sgd.claimed(dpagd.batch(rows) / (dpagd.TRAINING * rows), 1, dpagd.DELTA)
+    difference = value - entry.value
+    error = 2 * resolution(entry.value)  # the paper may have cut digits off
+    verdict = AGREES if abs(difference) <= error else DIFFERS
+    line = f"{entry.method}|published|as released|default"
+    return Comparison(entry, "any", line, value, math.nan, 1, difference, error, verdict)
 
 
 def _of_entry(shown: pd.DataFrame, entry: Published) -> Iterator[Comparison]:
@@ -423,25 +452,57 @@ def sentence(decisions: Sequence[Decision]) -> str:
     return f"{', '.join(parts)} of {count} comparisons"
 
 
-def changes(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
-    """Return the verdicts of two files of runs side by side, for those that both have."""
-    tables = []
-    for runs in (first, second):
-        verdicts: dict[tuple[object, ...], str] = {}
-        for experiment in EXPERIMENTS.values():
-            for number in numbers(named(runs), experiment.name):
-                verdicts[(experiment.name, *number.key)] = number.verdict
-            for decision in claims(runs, experiment):
-                verdicts[(experiment.name, *decision.key)] = decision.verdict
-        tables.append(verdicts)
-    shared = [key for key in tables[0] if key in tables[1]]
-    return pd.DataFrame(
-        [
-            (key[0], " · ".join(map(str, key[1:])), *(table[key] for table in tables))
-            for key in shared
-        ],
-        columns=["experiment", "what", "first", "second"],
-    )
+Again = Mapping[tuple[str, str], str]
+"""Verdicts of a second run, by experiment and `text_of` what is judged."""
+
+_AGAIN = ["experiment", "what", "verdict"]
+
+Judged = TypeVar("Judged", Comparison, Decision)
+
+
+def text_of(key: tuple[object, ...]) -> str:
+    """Return the key of a comparison or of a decision as text."""
+    return " · ".join(map(str, key))
+
+
+def settled(found: Sequence[Judged], experiment: str, again: Again) -> list[Judged]:
+    """Return verdicts without those that a second run does not confirm."""
+    kept = []
+    for one in found:
+        second = again.get((experiment, text_of(one.key)), one.verdict)
+        if second != one.verdict:
+            one = replace(one, verdict=UNDECIDED, changed=f"{one.verdict}, then {second}")
+        kept.append(one)
+    return kept
+
+
+def judged(runs: pd.DataFrame) -> dict[tuple[str, str], str]:
+    """Return the verdicts of runs."""
+    found: dict[tuple[str, str], str] = {}
+    for experiment in EXPERIMENTS.values():
+        for one in (*numbers(named(runs), experiment.name), *claims(runs, experiment)):
+            found[experiment.name, text_of(one.key)] = one.verdict
+    return found
+
+
+def read_again(path: Path) -> dict[tuple[str, str], str]:
+    """Read the verdicts of a second run; there are none without the file."""
+    if not path.exists():
+        return {}
+    table = pd.read_csv(path, keep_default_na=False)
+    return {(row.experiment, row.what): row.verdict for row in table.itertuples()}
+
+
+def write_again(path: Path, verdicts: Again) -> None:
+    """Write the verdicts of a second run."""
+    rows = [(*key, verdict) for key, verdict in verdicts.items()]
+    pd.DataFrame(rows, columns=_AGAIN).to_csv(path, index=False, lineterminator="\n")
+
+
+def changes(first: pd.DataFrame, second: Again) -> pd.DataFrame:
+    """Return the verdicts of two runs side by side, for what both have."""
+    rows = [(*key, one, second[key]) for key, one in judged(first).items() if key in second]
+    return pd.DataFrame(rows, columns=["experiment", "what", "first", "second"])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -451,13 +512,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "second", type=Path, nargs="+", help="files of the same experiments with another --seed"
     )
+    parser.add_argument("--write", type=Path, help="file for the verdicts of the second set")
     asked = parser.parse_args(arguments)
-    found = changes(read(asked.first), read(*asked.second))
+    second = judged(read(*asked.second))
+    found = changes(read(asked.first), second)
     changed = found[found["first"] != found["second"]]
     for row in changed.itertuples():
         print(f"{row.experiment}: {row.what}: {row.first} → {row.second}")
     share = len(changed) / max(1, len(found))
     print(f"{len(changed)} of {len(found)} verdicts differ ({share:.1%}).")
+    if asked.write:
+        write_again(asked.write, second)
 
 
 def method_title(entry: Published) -> str:

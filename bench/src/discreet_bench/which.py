@@ -9,8 +9,10 @@ winner, and the 95 % interval of its lead over the next best method.
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,13 +31,19 @@ winner is the private method of the papers with the highest accuracy over the re
 defaults and the least noise that a sound accountant allows. Its lead over the next best is a 95 %
 interval of the paired difference over the splits; "open" means that it includes zero. The last
 column has this library's default, which chooses by public numbers and is what to use if you do not
-want to choose.
+want to choose. ± are 95 % intervals of means over repeats.
 
 This page is made from [`bench/results/runs.parquet`](../bench/results/runs.parquet):
 
     python -m discreet_bench.which bench/results --write docs/which-method.md
 
 """
+
+BUDGETS = ((0.0, 0.05), (0.05, 0.2), (0.2, 1.0), (1.0, math.inf))
+"""Ranges of ε in the first table, without their lower and with their upper end."""
+
+WIDE = 150
+"""Columns from which a table counts as wide in the first table."""
 
 LEARNED = 0.01
 """Accuracy above the most frequent class from which a problem is said to be learned."""
@@ -84,8 +92,7 @@ def _winner(part: pd.DataFrame) -> dict[str, object]:
         return {}
     first, second = means.index[:2]
     lead = paired(table[second].to_numpy(), table[first].to_numpy())
-    values = table[first].dropna()
-    half = interval(np.array([values.std(ddof=1)]), np.array([len(values)]))[0]
+    default = table[own[0]] if own else pd.Series(dtype=float)
     constant = part.loc[part["method"] == "majority", "accuracy"].mean()
     best = max(float(means.iloc[0]), float(table[own].mean().max()) if own else 0.0)
     return {
@@ -93,14 +100,23 @@ def _winner(part: pd.DataFrame) -> dict[str, object]:
         "d": int(part["d"].median()),
         "winner": first,
         "mean": float(means.iloc[0]),
-        "half": float(half),
+        "half": _half(table[first]),
         "second": second,
         "lead": lead.mean,
         "low": lead.low,
         "high": lead.high,
-        "default": float(table[own[0]].mean()) if own else float("nan"),
+        "default": float(default.mean()),
+        "default_half": _half(default),
         "learned": not best < constant + LEARNED,
     }
+
+
+def _half(values: pd.Series) -> float:
+    """Return half the width of the 95 % interval of a mean; NaN for fewer than two values."""
+    kept = values.dropna()
+    if len(kept) < 2:
+        return math.nan
+    return float(interval(np.array([kept.std(ddof=1)]), np.array([len(kept)]))[0])
 
 
 def page(runs: pd.DataFrame) -> str:
@@ -109,22 +125,58 @@ def page(runs: pd.DataFrame) -> str:
     parts = [OPENING.rstrip() + "\n"]
     if found.empty:
         return parts[0] + "\nNo runs to compare.\n"
+    parts += ["## In short\n", _short(found), _wins(found)]
     order = found.sort_values(["loss", "relation", "n", "data", "epsilon"])
     for (loss, relation), part in order.groupby(["loss", "relation"], sort=False):
         parts.append(f"## Loss {loss}, {RELATIONS.get(str(relation), relation)}\n")
         parts.append(_table(part))
-    parts.append("## Wins\n")
+    return "\n".join(parts)
+
+
+def _short(found: pd.DataFrame) -> str:
+    """Return the methods that win most often, by size and budget."""
+    lines = [
+        "| columns | ε | problems | nothing is learned | wins | default at least as accurate |",
+        "|---|---|---:|---:|---|---:|",
+    ]
+    for wide, columns in ((False, f"up to {WIDE}"), (True, f"more than {WIDE}")):
+        for low, high in BUDGETS:
+            part = found[
+                ((found["d"] > WIDE) == wide)
+                & (found["epsilon"] > low)
+                & (found["epsilon"] <= high)
+            ]
+            if part.empty:
+                continue
+            learned = part[part["learned"]]
+            ahead = int((learned["default"] >= learned["mean"]).sum())
+            asked = f"up to {high:g}" if low == 0 else f"above {low:g}"
+            asked += "" if low == 0 or math.isinf(high) else f", up to {high:g}"
+            lines.append(
+                f"| {columns} | {asked} | {len(part)} | {len(part) - len(learned)} | "
+                f"{_most(learned)} | {ahead} of {len(learned)} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def _most(learned: pd.DataFrame, count: int = 3) -> str:
+    """Return the methods with the most wins, and how many of these are not open."""
+    names = learned["winner"].map(lambda line: title_of(str(line)))
+    clear = names[learned["low"] > 0].value_counts()
+    words = [
+        f"{name} {wins} ({clear.get(name, 0)} clear)"
+        for name, wins in names.value_counts().head(count).items()
+    ]
+    return ", ".join(words) or "–"
+
+
+def _wins(found: pd.DataFrame) -> str:
+    """Return the number of wins of each method."""
     learned = found[found["learned"]]
     counts = learned["winner"].map(lambda line: title_of(str(line))).value_counts()
     lines = ["| method | wins where something can be learned |", "|---|---:|"]
     lines += [f"| {name} | {count} |" for name, count in counts.items()]
-    ahead = int((learned["default"] >= learned["mean"]).sum())
-    parts.append("\n".join(lines) + "\n")
-    parts.append(
-        f"The default is at least as accurate as the winner in {ahead} of {len(learned)} problems "
-        "in\nwhich something can be learned.\n"
-    )
-    return "\n".join(parts)
+    return "\n".join(lines) + "\n"
 
 
 def _table(part: pd.DataFrame) -> str:
@@ -137,7 +189,7 @@ def _table(part: pd.DataFrame) -> str:
         if not row.learned:
             lines.append(
                 f"| {data} | {row.n:,} | {row.d:,} | {row.epsilon:.3g} | nothing is learned | "
-                f"{100 * row.mean:.1f} |  | {_percent(row.default)} |"
+                f"{100 * row.mean:.1f} ± {100 * row.half:.1f} |  | {_default(row)} |"
             )
             continue
         half = (row.high - row.low) / 2
@@ -146,13 +198,16 @@ def _table(part: pd.DataFrame) -> str:
             lead += ", open"
         lines.append(
             f"| {data} | {row.n:,} | {row.d:,} | {row.epsilon:.3g} | {title_of(row.winner)} | "
-            f"{100 * row.mean:.1f} ± {100 * row.half:.1f} | {lead} | {_percent(row.default)} |"
+            f"{100 * row.mean:.1f} ± {100 * row.half:.1f} | {lead} | {_default(row)} |"
         )
     return "\n".join(lines) + "\n"
 
 
-def _percent(value: float) -> str:
-    return "–" if value != value else f"{100 * value:.1f}"
+def _default(row: Any) -> str:
+    if math.isnan(row.default):
+        return "–"
+    text = f"{100 * row.default:.1f}"
+    return text if math.isnan(row.default_half) else f"{text} ± {100 * row.default_half:.1f}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

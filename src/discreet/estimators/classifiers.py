@@ -28,7 +28,16 @@ from discreet.estimators.familiar import familiar
 from discreet.estimators.method import Settings, settle
 from discreet.estimators.units import ClassWeights, PrivacyUnits, Rule, check_class_weight
 from discreet.inference import Intervals
-from discreet.objectives import L2, LOSSES, Logistic, Loss, MulticlassHinge, Problem, Softmax
+from discreet.objectives import (
+    L2,
+    LOSSES,
+    HuberHinge,
+    Logistic,
+    Loss,
+    MulticlassHinge,
+    Problem,
+    Softmax,
+)
 from discreet.preparation import Scale, Step
 from discreet.solvers import Solution
 from discreet.statement import LABELS, LABELS_TAKEN
@@ -569,6 +578,7 @@ class LogisticRegression(LinearClassifier):
             return np.log(self.predict_proba(X))
 
 
+SMOOTHING = HuberHinge().smoothing
 _SVM_LOSSES: dict[str, type[Loss]] = {
     "hinge": LOSSES["hinge"],
     "huber": LOSSES["huber-hinge"],
@@ -594,15 +604,26 @@ verbose
         smooth, so only some do. ``"sigmoid"``, a smooth count of errors, is not convex: only
         solvers such as ``"rrpsgd"`` and ``"agd"`` support it. ``"auto"`` has one model for more
         than two classes (`MulticlassHinge`); other solvers fit one per class against the rest.
+    smoothing : float, default=0.1
+        h of the smoothed hinge: half the width of its quadratic part, whose curvature is 1/(2h).
+        Only for ``loss="huber"``.
     """
 
     _: KW_ONLY
     loss: str = "huber"
+    smoothing: float = SMOOTHING
 
     def _loss(self) -> Loss:
         if self.loss not in _SVM_LOSSES:
             near = difflib.get_close_matches(str(self.loss), list(_SVM_LOSSES), n=9, cutoff=0.0)
             raise ValueError(
                 f"unknown loss {self.loss!r}. Known (nearest first): {', '.join(near)}."
+            )
+        if self.loss == "huber":
+            return HuberHinge(self.smoothing)
+        if self.smoothing != SMOOTHING:
+            raise ValueError(
+                f"smoothing={self.smoothing!r} is for loss='huber'; loss={self.loss!r} has none. "
+                "Leave it out, or use loss='huber'."
             )
         return _SVM_LOSSES[self.loss]()

@@ -127,7 +127,7 @@ class DescentSolver(base.PaperSolver):
 
         L²·d·ln(1/δ)/(nεD)², with d² instead of d·ln(1/δ) for pure budgets.
         """
-        norm = self.weight_norm or (1.0 if problem.loss.task == "regression" else 10.0)
+        norm = self.weight_norm or _guessed_norm(problem.loss)
         size = problem.n_parameters
         square = size**2 if budget.pure else size * math.log(1 / budget.delta)
         noise = square * (lipschitz / (problem.n_rows * budget.epsilon * norm)) ** 2
@@ -141,6 +141,11 @@ class DescentSolver(base.PaperSolver):
         smoothness = smoothness_of(problem)
         noise = self._noise_to_signal(problem, budget, lipschitz)[1]
         return float((smoothness**2 / noise) ** (1 / 3) / smoothness)
+
+
+def _guessed_norm(loss: Loss) -> float:
+    """Return D where the caller has no guess of the best weights' norm."""
+    return 1.0 if loss.task == "regression" else 10.0
 
 
 def _published_gaussian(budget: Budget, n_models: int) -> float:
@@ -169,6 +174,8 @@ class OutPert(DescentSolver):
         1/(β + α) where the penalty decides T.
     weight_norm : float, optional
         D: public guess of the best weights' norm, for choosing T; 10 or (regression) 1 by default.
+
+    `generalization_penalty` has the paper's choice of ``alpha`` for a small risk on new rows.
     """
 
     iterations: base.Iterations | None = None
@@ -186,6 +193,56 @@ class OutPert(DescentSolver):
     )
     takes_weights: ClassVar[bool] = True
     needs_row_bound: ClassVar[bool] = True
+
+    def generalization_penalty(
+        self,
+        loss: Loss,
+        epsilon: float,
+        *,
+        n_rows: int,
+        n_weights: int,
+        row_norm: float = 1.0,
+        failure: float = 0.1,
+    ) -> float:
+        """Return the penalty ``alpha`` that the paper chooses for a small risk on new rows.
+
+        μ = √2·L^(1/2)·(βd)^(1/4)/(√(nεγ)·R), the end of section 3.1, for losses that are not
+        strongly convex themselves. It depends on public numbers alone.
+
+        Parameters
+        ----------
+        loss : Loss
+            Smooth, with a bounded slope.
+        epsilon : float
+            The budget's ε.
+        n_rows, n_weights : int
+            n and d, the intercept included. Under replace-one the number of rows is public; else
+            give a guess.
+        row_norm : float
+            Bound on a row's norm, which with the loss implies L and β.
+        failure : float
+            γ: the probability with which the paper's bound may fail.
+
+        ``weight_norm`` of the solver is R.
+        """
+        number("epsilon", epsilon, least=1e-9, most=1e9)
+        number("row_norm", row_norm, least=1e-9, most=1e9)
+        number("failure", failure, least=1e-9, most=1.0)
+        integer("n_rows", n_rows, least=1)
+        integer("n_weights", n_weights, least=1)
+        self._check_smooth(loss)
+        lipschitz = loss.slope_bound * row_norm
+        smoothness = float(loss.curvature_bound or math.inf) * row_norm**2
+        radius = self.weight_norm or _guessed_norm(loss)
+        size = math.sqrt(2.0 * lipschitz) * math.sqrt(math.sqrt(smoothness * n_weights))
+        return size / (math.sqrt(n_rows * epsilon * failure) * radius)
+
+    def _check_smooth(self, loss: Loss) -> None:
+        if not loss.smooth or not math.isfinite(loss.slope_bound):
+            raise NotSupported(
+                f"the rule needs a smooth loss with a bounded slope; {loss.name!r} is not. Use "
+                "logistic, huber-hinge or huber."
+            )
 
     def _plan(self, problem: Problem, budget: Budget, n_models: int) -> DescentPlan:
         iterations, step = self._theorems(problem, base.part_of(budget, n_models))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from discreet_bench.experiment import (
     BOTH,
+    CELL_SECONDS,
     SMALL_ADULT,
     SMALL_L,
     Claim,
@@ -22,6 +23,7 @@ from discreet_bench.experiment import (
     Plan,
     each,
     objective,
+    repeats_item,
     sgd_family,
 )
 
@@ -33,6 +35,11 @@ DELTA = 1e-8
 KDD_DELTA = 1e-12
 REPEATS = 100
 """20 times 5-fold cross-validation."""
+
+SWEEP_SECONDS = 1.0
+COMPARISON_SECONDS = {"logistic": 10.0, "hinge": 2.0}
+LARGE_SECONDS = 1.0
+"""Processor seconds of a cell in the paper form of figures 1, 2 and 3, and 4."""
 
 SPLITS = 60
 CLIP = 3.0
@@ -51,6 +58,14 @@ SWEEPS: dict[str, tuple[str, str, tuple[float, ...]]] = {
     "dpagd-fig1-cobj": ("objective_clip", "1d", (1.0, 2.0, 3.0, 4.0, 8.0, 16.0)),
 }
 """Figure 1: which parameter of DP-AGD moves, and its values."""
+
+PAPER_VALUES: dict[str, tuple[float, ...]] = {
+    "splits": SWEEPS["dpagd-fig1"][2],
+    "gamma": (0.1, 0.2, 0.3, 0.6, 0.9),
+    "gradient_clip": (1.0, 3.0, 8.0, 16.0),
+    "objective_clip": (1.0, 3.0, 8.0, 16.0),
+}
+"""The values of the paper form."""
 
 RELEASED = ("agd-released", "sgd-ma-released")
 RELEASED_SMOOTH = ("objpert-released", "outpert-released")
@@ -96,7 +111,6 @@ PROTOCOL = (
     Item("relation", "add or remove a row"),
     Item("ε", "0.05, 0.1, 0.2, 0.4, 0.8, 1.6 (figure axes)"),
     Item("folds", "5-fold cross-validation, 20 times"),
-    Item("repeats", "100", "100 or what 20 processor seconds allow, at least 3", "processor time"),
     Item("splits, γ, C_grad, C_obj", "60, 0.1, 3, 3"),
     Item("penalty", "chosen by the data, not printed", "1e-4 for all methods", "it is not private"),
     Item(
@@ -117,6 +131,8 @@ PROTOCOL = (
     Item("columns", "Adult 124, Bank 33", "105 and 42", "public lists of values"),
     Item("IPUMS-US", "run", "run where a file is at hand", "may not be passed on"),
 )
+
+
 _HINGE = Item(
     "loss of ObjPert and OutPert",
     "a smoothed hinge",
@@ -185,36 +201,52 @@ def _paper_comparison(loss: str) -> tuple[Plan, ...]:
     data: dict[str, Grid] = {name: {} for name in ROWS}
     smooth = "huber-hinge" if loss == "hinge" else loss
     general = _objective(loss, EPSILONS)
-    methods = {
+    methods: dict[str, Grid] = {
         "auto": {},
         "agd": _AGD,
         "privgene": {"calibration": BOTH, **_UNSCALED},
         **each(("nonprivate", "majority"), **_UNSCALED),
-        **each(RELEASED),
     }
-    perturbing = {
-        **each(("objpert", "outpert"), calibration=BOTH, norm=[1.0]),
-        **each(RELEASED_SMOOTH),
-    }
+    perturbing = each(("objpert", "outpert"), calibration=BOTH, norm=[1.0])
+    if loss == "logistic":
+        methods |= each(RELEASED)
+        perturbing |= each(RELEASED_SMOOTH)
     plans = [
         Plan(data, general, methods, REPEATS),
-        Plan(data, _objective(smooth, EPSILONS), perturbing, REPEATS, open=False),
+        Plan(data, _objective(smooth, EPSILONS), perturbing, REPEATS),
     ]
     plans += [
-        Plan({name: {}}, general, sgd_family(SGD, **_sgd(rows)), REPEATS, open=False)
+        Plan({name: {}}, general, sgd_family(SGD, **_sgd(rows)), REPEATS)
         for name, rows in ROWS.items()
     ]
     return tuple(plans)
 
 
 def _paper_large() -> tuple[Plan, ...]:
-    """Figure 4 in the paper form: mini-batches of 40,000 rows, without grids."""
-    return tuple(
-        plan
-        for name, rows in KDD.items()
-        for plan in _of_kdd(name, rows)
-        if plan.tuning == "default"
-    )
+    """Figure 4 in the paper form: mini-batches of 40,000 rows and published constants, no grids."""
+    plans: list[Plan] = []
+    for name, rows in KDD.items():
+        data: dict[str, Grid] = {name: {}}
+        rate = MINIBATCH / (TRAINING * rows)
+        for loss, smooth in (("logistic", "logistic"), ("hinge", "huber-hinge")):
+            general = _objective(loss, EPSILONS, KDD_DELTA)
+            methods: dict[str, Grid] = {
+                "auto": {},
+                "agd": {**_AGD, "sampling_rate": [rate]},
+                "privgene": {
+                    "calibration": ["published"],
+                    "batch_rows": [MINIBATCH],
+                    **_UNSCALED,
+                },
+                **sgd_family(SGD, ("published",), **_sgd(rows)),
+                **each(("nonprivate", "majority"), **_UNSCALED),
+            }
+            perturbing: dict[str, Grid] = {"objpert": {"calibration": ["published"], "norm": [1.0]}}
+            plans += [
+                Plan(data, general, methods, REPEATS),
+                Plan(data, _objective(smooth, EPSILONS, KDD_DELTA), perturbing, REPEATS),
+            ]
+    return tuple(plans)
 
 
 def _quick_comparison(loss: str) -> tuple[Plan, ...]:
@@ -281,15 +313,19 @@ def _sweep(name: str) -> Experiment:
     full: dict[str, Grid] = {"agd": {**_AGD, parameter: list(values)}, **baseline}
     small: dict[str, Grid] = {"agd": {**_AGD, parameter: list(few)}, **baseline}
     epsilons = (0.1, 0.2, 0.4, 0.8, 1.6)
-    plans = (Plan({"adult": {}}, _objective("logistic", epsilons), full, REPEATS, open=False),)
+    asked = _objective("logistic", epsilons)
+    paper: dict[str, Grid] = {
+        "agd": {**_AGD, parameter: list(PAPER_VALUES[parameter])},
+        **baseline,
+    }
     return Experiment(
         name=name,
         title=f"DP-AGD on Adult: what {parameter} does",
         source=f"{PAPER}, figure {figure}",
         question=f"How much do accuracy and objective of DP-AGD depend on {parameter}?",
-        plans=plans,
-        quick=(Plan(SMALL_L, _objective("logistic", (0.1, 1.6)), small, 2, open=False),),
-        paper=plans,
+        plans=(Plan({"adult": {}}, asked, full, REPEATS),),
+        quick=(Plan(SMALL_L, _objective("logistic", (0.1, 1.6)), small, 2),),
+        paper=(Plan({"adult": {}}, asked, paper, REPEATS),),
         panels=Panels(
             x=parameter,
             measures=("accuracy", "objective"),
@@ -298,8 +334,10 @@ def _sweep(name: str) -> Experiment:
         ),
         protocol=(
             *PROTOCOL,
+            repeats_item("100", REPEATS, SWEEP_SECONDS),
             Item("values", "the ends are in the text, the points are not", "the ends and between"),
         ),
+        cell_seconds=SWEEP_SECONDS,
         notes=("All else is at its default: splits 60, γ 0.1, C_grad and C_obj 3.",),
     )
 
@@ -334,7 +372,6 @@ TABLE_1 = Experiment(
             objective((0.0225,), DELTA, relation=RELATION),
             {"noisy-gd": {"iterations": [11], "step_size": [1.0], "gradient_clip": [CLIP]}},
             REPEATS,
-            open=False,
         ),
     ),
     panels=Panels(
@@ -349,7 +386,7 @@ TABLE_1 = Experiment(
             "0.0225 for all eleven gradients, which gives that norm",
         ),
         Item("steps", "not stated", "1"),
-        Item("repeats", "one run", "splits that 20 processor seconds allow", "to see the spread"),
+        repeats_item("one run", REPEATS, CELL_SECONDS, "to see the spread"),
         Item("columns", "124", "105", "public lists of values"),
     ),
 )
@@ -368,7 +405,12 @@ def _shown(name: str, loss: str, title: str, source: str) -> Experiment:
         quick=_quick_comparison(loss),
         paper=_paper_comparison(loss),
         panels=Panels(measures=("accuracy", "objective")),
-        protocol=PROTOCOL if loss == "logistic" else (*PROTOCOL, _HINGE),
+        protocol=(
+            *PROTOCOL,
+            repeats_item("100", REPEATS, COMPARISON_SECONDS[loss]),
+            *([_HINGE] if loss == "hinge" else []),
+        ),
+        cell_seconds=COMPARISON_SECONDS[loss],
         claims=_claims(),
     )
 
@@ -415,6 +457,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
         plans=_large(),
         quick=_quick_large(),
         paper=_paper_large(),
+        cell_seconds=LARGE_SECONDS,
         panels=Panels(measures=("accuracy", "objective")),
         protocol=(
             *(
@@ -422,6 +465,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
                 for item in PROTOCOL
                 if item.name not in ("δ", "columns", "IPUMS-US", "PrivGene")
             ),
+            repeats_item("100", REPEATS, LARGE_SECONDS),
             Item("δ", "1e-12"),
             Item("label", "denial of service against the rest"),
             Item(
@@ -442,7 +486,11 @@ EXPERIMENTS: tuple[Experiment, ...] = (
                 tuple(Pick(name, "published") for name in ("objpert", "privgene", "sgd-adv")),
             ),
         ),
-        notes=("OutPert is left out, as in the paper: its proof needs all rows in each step.",),
+        notes=(
+            "OutPert is left out, as in the paper: its proof needs all rows in each step.",
+            "With the least noise there are DP-AGD and the default alone; other methods have it in "
+            "figures 2 and 3.",
+        ),
     ),
 )
 """In the order of the paper."""

@@ -106,7 +106,7 @@ def _plan(
     }
     solvers = {"laplace-sgd": grid, "plain-sgd": grid}
     difference = CUT if cut else ""
-    return Plan(data, _objective(epsilons), solvers, repeats, difference=difference, open=False)
+    return Plan(data, _objective(epsilons), solvers, repeats, difference=difference)
 
 
 def _curves(
