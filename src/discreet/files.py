@@ -22,7 +22,7 @@ _CHUNK = 2**16  # bytes that are written at a time where space cannot be reserve
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[TextIO]:
+def replacing(path: str | os.PathLike[str], encoding: str = "utf-8") -> Iterator[TextIO]:
     """Open a temporary text file beside ``path`` that takes its place when the block ends well.
 
     A link is followed: the file it names is replaced. What is not a file (a folder, a device) is
@@ -35,7 +35,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     name = None
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-        with open(handle, "w", encoding="utf-8", newline="\n") as stream:
+        with open(handle, "w", encoding=encoding, newline="\n") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())

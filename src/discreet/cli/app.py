@@ -21,7 +21,17 @@ import typer
 from typer import Option
 
 import discreet
-from discreet.cli import audit, demo, describe, fit, ledger, predict, schema_commands, state
+from discreet.cli import (
+    audit,
+    demo,
+    describe,
+    example,
+    fit,
+    ledger,
+    predict,
+    schema_commands,
+    state,
+)
 from discreet.cli.exits import (
     CommandError,
     Exit,
@@ -57,6 +67,7 @@ _COMMANDS: dict[str, typer.Typer | Callable[..., Any]] = {
     "audit": audit.audit,
     "solvers": describe.solvers,
     "demo": demo.demo,
+    "example": example.example,
 }
 
 
