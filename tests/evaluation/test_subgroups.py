@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from discreet.evaluation.subgroups import of_rows, of_values
-from discreet.tables import Boolean, Categorical, LevelCodes, Numeric, Ordinal
+from discreet.tables import Boolean, Categorical, LevelCodes, Numeric, Ordinal, Schema
 
 VALUES = ["F", "M", "F"]
 
@@ -99,3 +99,19 @@ def test_codes_of_a_table_follow_its_rules():
     assert codes(Categorical(("F",)))[1] == []
     with pytest.raises(ValueError, match="no public list"):
         LevelCodes("c", Numeric(0, 1), ())
+
+
+def test_a_design_lists_the_levels_of_its_columns():
+    """Types come first: an array of texts alone needs the list of the model's design."""
+    schema = Schema({"sex": Categorical(["F", "M"], unseen="average"), "age": Numeric(0, 110)})
+    texts = pd.DataFrame({"sex": ["M", "F", None, "?"], "age": [1, 2, 3, 4]})
+    found, column = of_rows("sex", texts, schema)
+    assert column == "sex"
+    assert found.levels == ("F", "M", "(other)", "(missing)")
+    assert found.codes.tolist() == [1, 0, 3, 2]
+    typed = texts.head(2).astype({"sex": pd.CategoricalDtype(["M", "F"])})
+    assert of_rows("sex", typed, schema)[0].levels == ("M", "F")
+    with pytest.raises(ValueError, match="must be public"):
+        of_rows("age", texts, schema)
+    with pytest.raises(ValueError, match="must be public"):
+        of_rows("sex", texts, Schema({"age": Numeric(0, 110)}))

@@ -139,7 +139,8 @@ def evaluate(
         _check_unit(model, asked)
     subgroups = None
     if by is not None:
-        subgroups, column = subgroup_rule.of_rows(by, X)
+        known = None if design is None else design.schema
+        subgroups, column = subgroup_rule.of_rows(by, X, known)
         X = X if column is None else _without(X, column, model)
     terms = Terms(asked.budget, ledger, groups, subgroups)
     return measured(model, X, y, terms, asked, target_bounds)

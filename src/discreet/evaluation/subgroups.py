@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from discreet.estimators.scoring import Subgroups
 from discreet.tables import Boolean, Categorical, LevelCodes, Ordinal, Schema
+from discreet.tables.libraries import as_arrow
 
 UNNAMED = "subgroup"
 """Name of subgroups that are given as an array."""
@@ -39,8 +40,11 @@ def split(by: Any) -> tuple[Any, tuple[Any, ...] | None]:
     return by[0], tuple(listed)
 
 
-def of_rows(by: Any, X: Any) -> tuple[Subgroups, str | None]:
-    """Return the subgroups of rows in memory, and the column of X that they were taken from."""
+def of_rows(by: Any, X: Any, schema: Schema | None = None) -> tuple[Subgroups, str | None]:
+    """Return the subgroups of rows in memory, and the column of X that they were taken from.
+
+    If neither the caller nor the type of the column lists the levels, the schema does.
+    """
     column, levels = split(by)
     if not isinstance(column, str):
         name = getattr(column, "name", None)
@@ -50,7 +54,14 @@ def of_rows(by: Any, X: Any) -> tuple[Subgroups, str | None]:
             f"by={column!r} names a column of X, and X is no DataFrame with this column. Pass the "
             'values instead, one per row, with their levels: by=(values, ["F", "M"]).'
         )
-    return of_values(X[column], column, levels), column
+    values = X[column]
+    listed = () if schema is None else schema.columns
+    if levels is None and schema is not None and column in listed and _declared(values) is None:
+        found = of_table(column, schema)
+        assert isinstance(found, LevelCodes)  # of a name
+        found.append(as_arrow(values, column))
+        return Subgroups(column, found.levels, found.codes()), column
+    return of_values(values, column, levels), column
 
 
 def of_values(values: Any, name: str, levels: tuple[Any, ...] | None) -> Subgroups:
