@@ -7,7 +7,7 @@ SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
 	bench-speed bench-guard bench-guard-update docs lock release nightly mutate coverage clean
 
 help:
-	@echo "make demo         train private models on generated data and show what the budget bought"
+	@echo "make demo         fit private models to an example table: odds ratios, effects, budgets"
 	@echo "make test         run the tests (at most 4 minutes on two idle cores)"
 	@echo "make test-process tests that start other processes or a browser"
 	@echo "make test-spark   tests on Spark; installs Debian's OpenJDK if there is no java"
@@ -62,7 +62,7 @@ help:
 	@touch $@
 
 demo: .venv/.demo
-	@echo "== Training private models on generated data (half a minute)"
+	@echo "== Fitting private models to the example table (half a minute)"
 	$(BIN)/discreet demo
 
 test: .venv/.developer  # bytecode of the tests, whatever the caller's setting: it saves 10 s

@@ -62,6 +62,7 @@ UNTRUSTED: dict[str, str] = {
     "ledger/balance.py": "describes what was spent and what would still be admitted",
     "ledger/display.py": "shows what a ledger holds",
     "ledger/files.py": "sets modes of files and words errors",
+    "ledger/report.py": "shows what was spent over time",
     "ledger/signatures.py": "signs events, so that a verification can accuse",
     "ledger/verification.py": "checks a ledger's chain of entries: it can only accuse",
     "engines/predictions.py": "predicts with a model that was released",

@@ -47,7 +47,8 @@ class FitReport:
         The guarantee, the entry of the ledger, and the total with the schema's cost.
     record : mapping
         The same as data that JSON can hold: rows (None if the unit is a person, whose number of
-        rows is not public), unit, columns, seconds, guarantee, spent_on_schema and ledger.
+        rows is not public), units (the number of rows or people), unit, columns, seconds,
+        guarantee, spent_on_schema and ledger.
     """
 
     size: str
@@ -178,6 +179,7 @@ class TableModel:
             )
         record = {
             "rows": rows,
+            "units": guarantee.n_units,
             "unit": self.schema.unit,
             "columns": columns,
             "seconds": seconds,

@@ -52,6 +52,7 @@ def test_fits_protect_people(visits, tmp_path, capsys, by):
     assert said["guarantee"]["unit"] == "person"
     assert said["unit"] == "person"
     assert said["rows"] is None  # how many rows the people have is not public
+    assert said["units"] == said["guarantee"]["n_units"] > 900
     loaded = discreet.load(path)
     assert loaded.design_.schema.unit == "person"
     assert "person" not in loaded.feature_names_in_

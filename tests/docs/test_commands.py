@@ -240,6 +240,8 @@ def test_a_documented_command_runs(words, shown, prepared, tmp_path, monkeypatch
     for option in ("-o", "--output", "--effects", "--figure", "--registry"):
         if option in words:
             Path(words[words.index(option) + 1]).unlink(missing_ok=True)
+    if words[0] == "example":
+        Path(words[1]).unlink(missing_ok=True)
     if "--ledger" in words and words[1] != "create":  # a copy of a ledger would be refused
         made = Ledger(words[words.index("--ledger") + 1])
         limit = Budget(5.0, 1e-5, "add_remove")

@@ -1,10 +1,8 @@
-"""README and docs: code blocks run, local links resolve, lines are wrapped."""
+"""README and docs: local links resolve, lines are wrapped. Code is run by test_outputs.py."""
 
 import re
-import warnings
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -21,37 +19,6 @@ LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 def prose(path):
     """Return the text without fenced code, each line of code left empty."""
     return FENCE.sub(lambda found: "\n" * found.group().count("\n"), path.read_text("utf-8"))
-
-
-@pytest.fixture
-def given():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(1500, 4))
-    y = (X @ [1.0, -1.0, 0.5, 0.0] > 0).astype(int)
-    return {"X": X, "y": y, "X_new": X[:5], "__name__": "page"}
-
-
-EXECUTED = [
-    "README.md",
-    "docs/solvers.md",
-    "docs/guarantee.md",
-    "docs/families.md",
-    "docs/evaluate.md",
-    "docs/fit.md",
-    "docs/quickstart.md",
-]
-
-
-@pytest.mark.parametrize("page", EXECUTED)
-def test_python_blocks_run_in_order(page, given, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # the quick start saves a model
-    blocks = [code for kind, code in FENCE.findall((ROOT / page).read_text("utf-8"))
-              if kind == "python"]  # fmt: skip
-    assert blocks
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # an example that warns is a bad example
-        for code in blocks:
-            exec(compile(code, page, "exec"), given)
 
 
 def anchors(path):

@@ -17,10 +17,10 @@ DOCS = ROOT / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "generated" not in path.parts)
 TUTORIALS = sorted((DOCS / "tutorials").glob("*.py"))
 PACKAGES = (
-    "discreet", "discreet.audit", "discreet.card", "discreet.core", "discreet.engines",
-    "discreet.errors", "discreet.estimators", "discreet.exact", "discreet.ledger",
-    "discreet.objectives", "discreet.preparation", "discreet.rows", "discreet.solvers",
-    "discreet.tables", "discreet.tuning",
+    "discreet", "discreet.audit", "discreet.card", "discreet.core", "discreet.datasets",
+    "discreet.engines", "discreet.errors", "discreet.estimators", "discreet.exact",
+    "discreet.ledger", "discreet.objectives", "discreet.preparation", "discreet.rows",
+    "discreet.solvers", "discreet.tables", "discreet.tuning",
 )  # fmt: skip
 
 spec = importlib.util.spec_from_file_location("check_site", ROOT / "tools" / "check_site.py")
@@ -170,11 +170,17 @@ WIDER = {
 
 
 def wide_lines(page):
-    """Return the lines of code blocks, fenced or indented, that are wider than `WIDTH`."""
-    found, fenced = [], False
+    """Return the lines of code blocks, fenced or indented, that are wider than `WIDTH`.
+
+    Printed outputs, of Python in a block ``text`` and of commands in a ``console``, scroll.
+    """
+    found, kind, fenced = [], "", False
     for line in page.read_text("utf-8").splitlines():
         if line.startswith("```"):
             fenced = not fenced
+            kind = line[3:]
+        elif kind == "text" or (kind == "console" and not line.startswith("$")):
+            continue
         elif fenced or line.startswith("    "):
             code = line if fenced else line[4:]
             found += [code] if len(code) > WIDTH else []

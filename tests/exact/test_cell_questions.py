@@ -45,11 +45,8 @@ class Block:
     def __init__(self, texts):
         self.texts = texts
 
-    def number_margin(self, column):
-        return -len(self.texts)
-
-    def whole_margin(self, column):
-        return 0
+    def margin(self, column, of, form):
+        return 0 if of == "whole" else -len(self.texts)
 
     def number_counts(self, column, candidates):
         return np.zeros(2 * candidates.size + 1, dtype=np.int64)

@@ -24,11 +24,11 @@ def table(n=N):
 
 
 def private(path, epsilon=50.0, delta=1e-9, relation="add_remove", **settings):
-    """A draft with fixed noise, without the warnings about that and about coverage."""
+    """A draft with fixed noise, without the warnings about that and about bounds."""
     settings.setdefault("random_state", 0)
     if "names" not in settings:
         settings.setdefault("header", True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)
-        warnings.filterwarnings("ignore", "coverage=")
+        warnings.filterwarnings("ignore", "The budget is too small to keep")
         return draft_private(path, epsilon, delta, relation, **settings)

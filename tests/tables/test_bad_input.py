@@ -193,7 +193,10 @@ def test_a_cell_of_a_million_letters_in_the_header(refused: Callable[..., str]) 
 
 def test_latin_1_under_utf_8(refused: Callable[..., str]) -> None:
     text = refused(GOOD.replace("fine", f"café {SECRET}").encode("latin-1"))
-    assert 'not valid UTF-8; if it is Latin-1, set encoding = "latin-1" in [file]' in text
+    assert (
+        'not valid UTF-8; if a program on Windows wrote it, set encoding = "cp1252" in [file]'
+        in text
+    )
     assert "not valid UTF-8" in refused("agé,job\n".encode("latin-1"))
     assert "not valid UTF-8" in refused((GOOD + "50,baker,L,é").encode()[:-1])
 

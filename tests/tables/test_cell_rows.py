@@ -27,7 +27,7 @@ CELLS = ["1", "2", "2.5", "x", "y", "nan", "1e3", None]
 
 QUESTIONS = [
     KindVote("a"),
-    KindVote("a", whole=True),
+    KindVote("a", "whole"),
     CellBounds("a", 0.9),
     CellBounds("a", 0.9, whole=True),
     TextCounts("a"),

@@ -21,7 +21,7 @@ class TestDraft:
     def test_gaps_are_listed_until_they_are_filled_in(self, csv_file):
         text = draft(csv_file, target="label")
         data = tomllib.loads(text)
-        assert data["file"] == {"delimiter": ";"}
+        assert data["file"] == {"delimiter": ";", "decimal": ",", "thousands": "."}
         assert data["target"] == {"column": "label"}
         kinds = {name: column["kind"] for name, column in data["columns"].items()}
         assert kinds == {
@@ -122,7 +122,8 @@ class TestDraft:
         path = tmp_path / "file.csv"
         path.write_text("größe;b,c;d\n1,2;ü;3\n", encoding)
         data = tomllib.loads(draft(path, encoding=encoding))
-        assert data["file"] == {"delimiter": ";", "encoding": encoding}
+        signs = {"decimal": ",", "thousands": "."}  # as where semicolons separate cells
+        assert data["file"] == {"delimiter": ";", "encoding": encoding} | signs
         assert list(data["columns"]) == ["größe", "b,c", "d"]
         data = tomllib.loads(draft(path, encoding=encoding, delimiter=","))
         assert list(data["columns"]) == ["größe;b", "c;d"]
@@ -137,7 +138,7 @@ class TestDraft:
     def test_text_in_another_encoding_is_told_with_the_option(self, tmp_path, content):
         path = tmp_path / "file.csv"
         path.write_text(content, "latin-1")
-        option = r'pass --encoding latin-1 \(encoding="latin-1" in Python\)'
+        option = r'pass --encoding cp1252 \(encoding="cp1252" in Python\)'
         for make in (draft, private):
             with pytest.raises(TableError, match=option) as caught:
                 make(path)

@@ -46,7 +46,7 @@ class TestPrivateDraft:
         assert age.missing
         assert age.invalid == "missing"
         assert (schema.columns["income"].low, schema.columns["income"].high) == (0.0, 9900.0)
-        assert schema.columns["city"] == Categorical(tuple(CITIES), missing=True)
+        assert schema.columns["city"] == Categorical(tuple(CITIES), unseen="average")
         assert isinstance(schema.columns["person"], Ignored)
         assert "frequent" in schema.columns["person"].reason
         assert (schema.spent.epsilon, schema.spent.delta) == (50.0, 1e-9)
@@ -226,25 +226,41 @@ class TestPrivateDraft:
         with pytest.warns(UserWarning, match="mostly noise"):
             private(csv_file, epsilon=0.01)
 
-    def test_coverage_that_the_budget_cannot_buy_is_told(self, csv_file):
+    def test_a_target_that_the_budget_cannot_keep_is_told(self, csv_file):
+        settings = {"target": "age", "task": "numbers", "header": True, "random_state": 0}
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            draft_private(
-                csv_file, 1.0, 1e-9, "add_remove", target="age", header=True, random_state=0
-            )
-        texts = [str(w.message) for w in caught if "coverage" in str(w.message)]
+            draft_private(csv_file, 1.0, 1e-9, "add_remove", **settings)
+        texts = [str(w.message) for w in caught if "too small to keep" in str(w.message)]
         assert len(texts) == 1
-        assert re.search(
-            r"coverage=0.98 .* 6,000 rows: the bounds of 'age', 'income' will keep about 7\d to "
-            r"8\d % of the numbers",
-            texts[0],
-        )
+        assert re.search(r"keep 99% of the numbers of the target 'age': .* about 9\d%", texts[0])
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
             warnings.simplefilter("ignore", PrivacyLeakWarning)
-            draft_private(
-                csv_file, 1.0, 1e-9, "add_remove", coverage=0.9, header=True, random_state=0
-            )
+            draft_private(csv_file, 1.0, 1e-9, "add_remove", coverage=0.8, **settings)
+
+    def test_categories_that_are_not_all_rows_have_a_column_for_the_others(self, tmp_path):
+        """A tenth of the cells is missing or rare: 300 rows, and noise of a scale below 1."""
+        path = tmp_path / "t.csv"
+        cells = [
+            "" if k % 20 == 0 else f"rare{k}" if k % 20 == 1 else "ab"[k % 2] for k in range(3000)
+        ]
+        path.write_text("a,b\n" + "".join(f"{cell},x{k % 2}\n" for k, cell in enumerate(cells)))
+        made = private(path)
+        assert made.columns["a"] == Categorical(("a", "b"), missing=True)
+        assert made.columns["b"] == Categorical(("x0", "x1"), unseen="average")
+
+    def test_dates_are_found_by_a_vote(self, tmp_path):
+        days = [f"2024-{1 + k % 12:02d}-{1 + k % 28:02d}" for k in range(2000)]
+        path = tmp_path / "t.csv"
+        path.write_text("day,a\n" + "".join(f"{day},{k % 2}\n" for k, day in enumerate(days)))
+        assert private(path).columns["day"] == Date(missing=True, invalid="missing")
+        local = [f"{day[8:]}.{day[5:7]}.{day[:4]}" for day in days]
+        path.write_text("day;a\n" + "".join(f"{day};{k % 2}\n" for k, day in enumerate(local)))
+        form = "%d.%m.%Y"
+        expected = Date(missing=True, invalid="missing", format=form)
+        assert private(path, dates=form).columns["day"] == expected
+        assert isinstance(private(path).columns["day"], Categorical)  # no ISO date
 
     def test_a_fixed_seed_warns_and_repeats(self, csv_file):
         with pytest.warns(PrivacyLeakWarning, match="test mode"):
@@ -308,7 +324,30 @@ class TestBudget:
         for mechanism, times in uses:
             kinds[type(mechanism)] += times
         of_texts = StabilityHistogram if limit > 6000 else LimitedHistogram
-        assert kinds == {Laplace: 10, PermuteAndFlip: 4, of_texts: 3}
+        # Three votes on each of five columns. Bounds of two of them would cut too much at ε = 1:
+        # they are left to the fit, and their part of the budget is for the texts of the others.
+        assert kinds == {Laplace: 15, of_texts: 3}
+
+    def test_bounds_are_bought_where_the_budget_keeps_the_numbers(self, csv_file, charges):
+        """At ε = 50 for 6,000 rows noise cuts far less than 1 %; at ε = 1 it may cut more."""
+        rich = private(csv_file, 50.0, target="label")
+        uses = [entry for entry in charges if entry != "read"]
+        assert sum(times for used, times in uses if isinstance(used, PermuteAndFlip)) == 4
+        assert rich.columns["age"].is_bounded
+        poor = private(csv_file, 1.0, target="label")
+        assert poor.columns["age"] == Numeric(missing=True, invalid="missing", integer=True)
+        assert read(csv_file, poor).X.shape == (N, poor.width)
+
+    def test_a_numeric_target_gets_what_bounds_of_columns_leave_over(self, csv_file, charges):
+        made = private(csv_file, 1.0, target="income", task="numbers")
+        uses = [entry for entry in charges if entry != "read"]
+        [(bounds, times)] = [use for use in uses if isinstance(use[0], PermuteAndFlip)]
+        of_texts = [used for used, _ in uses if isinstance(used, StabilityHistogram)]
+        share = 1.0 / 5
+        assert times == 2
+        assert 2 * bounds.epsilon == pytest.approx(share + share * 7 / 8, rel=1e-6)  # and age's
+        assert all(1 / used.scale == pytest.approx(share * 7 / 8, rel=1e-6) for used in of_texts)
+        assert (made.target.low, made.target.high) == (0.0, 9900.0)
 
     @pytest.mark.parametrize("task", ["classes", "numbers"])
     def test_a_stated_task_is_not_voted_on_and_costs_no_more(self, csv_file, charges, task):
@@ -318,12 +357,12 @@ class TestBudget:
         assert epsilon == pytest.approx(1.0, rel=1e-9)
         assert epsilon <= 1.0
         votes = [times for mechanism, times in uses if isinstance(mechanism, Laplace)]
-        assert votes == [1] * 8  # two each for the other four columns
+        assert votes == [1] * 12  # three each for the other four columns
         asked = Counter()
         for mechanism, times in uses:
             asked[type(mechanism)] += times
-        bounds = 4 if task == "numbers" else 2
-        assert (asked[PermuteAndFlip], asked[StabilityHistogram]) == (bounds, 5 - bounds // 2)
+        numbers = task == "numbers"  # then the target has bounds; those of income are left out
+        assert (asked[PermuteAndFlip], asked[StabilityHistogram]) == (2 * numbers, 4 - numbers)
 
     def test_every_pass_over_the_cells_was_charged_first(self, csv_file, charges):
         private(csv_file)
@@ -379,12 +418,13 @@ class TestBudget:
 def test_neighbouring_files_differ_in_one_count_at_most(tmp_path):
     # What is collected, before noise: cells are counted one by one, also in mixed blocks.
 
-    rows = ["1", "1.0", "x", "", "2.5", "nan", "1e3", "x"]
+    rows = ["1", "1.0", "x", "", "2.5", "nan", "1e3", "x", "2024-12-31"]
 
     def collected(cells):
         values = pa.array([cell or None for cell in cells], type=pa.string())
         block = cell_rows.CellBlock({"a": values})
-        margins = np.array([KindVote("a").on(block), KindVote("a", whole=True).on(block)])
+        kinds = ("number", "whole", "date")
+        margins = np.array([KindVote("a", of).on(block) for of in kinds])
         return TextCounts("a").on(block), CellBounds("a", 0.9).on(block), margins
 
     texts, counts, margins = collected(rows)

@@ -268,7 +268,7 @@ def test_a_private_draft_for_people(tmp_path: Path) -> None:
     for unit in (None, "id"):
         settings = {"unit": unit, "header": True, "random_state": 3}
         with pytest.warns(PrivacyLeakWarning):
-            made = draft_private(path, 20.0, 1e-6, "add_remove", **settings)
+            made = draft_private(path, 200.0, 1e-6, "add_remove", **settings)
         assert made.unit == made.spent.unit == unit
         assert ("id" in made.columns) == (unit is None)
         by_person = unit is not None

@@ -6,7 +6,7 @@ import datetime
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from discreet.card import risk, sections
+from discreet.card import first_page, risk, sections
 from discreet.card.descriptions import Bullets, describe_model, last_step, shown
 from discreet.card.leaks import leaky_steps, steps_of
 from discreet.card.sections import Costs, budget_text
@@ -136,8 +136,12 @@ def card(
     warnings = sections.warning_texts(guarantee, model, total, counted=ledger is not None)
     blocks = (
         sections.facts(guarantee, title, about),
-        sections.promise(guarantee, summary, group, total),
+        first_page.plain_words(guarantee, risks[-1].text, spent, total, ledger),
         sections.Section("warnings", "Warnings", (Bullets(warnings),) if warnings else ()),
+        first_page.checks(guarantee, schemas),
+        sections.sign_off(),
+        first_page.appendix(),
+        sections.promise(guarantee, summary, group, total),
         sections.risk_bounds(guarantee, tuple(item.text for item in risks), spent, before),
         sections.budget(guarantee, spent, total, model, ledger, sha256),
         sections.prepared(guarantee),
@@ -147,7 +151,6 @@ def card(
         sections.Section("model", "Model", () if model is None else (describe_model(model),)),
         sections.columns(schemas),
         sections.versions(),
-        sections.sign_off(),
     )
     return Card(
         title=_title(title, about["dataset"]),

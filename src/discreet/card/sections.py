@@ -180,7 +180,7 @@ def promise(
     rows += [(name, f"{value:.6g}") for name, value in totals if value is not None]
     rows.append(("Noise", guarantee.numeric if guarantee.private else "none"))
     text = (Paragraph(summary), *([Paragraph(group)] if group else []))
-    return Section("promise", "What is promised", (*text, TextTable(("", ""), tuple(rows))))
+    return Section("promise", "The guarantee", (*text, TextTable(("", ""), tuple(rows))))
 
 
 def risk_bounds(
@@ -348,7 +348,7 @@ def conditions(guarantee: Guarantee) -> Section:
     conditions = list(map(shown, guarantee.conditions))
     if guarantee.private:
         conditions.append(f"noise: {guarantee.numeric}")
-    return Section("conditions", "Conditions of the guarantee", (Bullets(tuple(conditions)),))
+    return Section("conditions", "Conditions and mechanics", (Bullets(tuple(conditions)),))
 
 
 def versions() -> Section:

@@ -148,8 +148,8 @@ def _fit(epsilon: float, seed: int, **settings: Any) -> Any:
     from discreet import fit
     from discreet.datasets import VISITS_LEVELS
 
-    texts = {name: list(VISITS_LEVELS[name]) for name in ("ward", "insulin")}
-    bounds = {"age": (18, 100), "emergencies": (0, 12), "days": (1, 30)}  # a codebook's
+    public: dict[int | str, Any] = {"age": (18, 100), "emergencies": (0, 12), "days": (1, 30)}
+    public |= {name: list(VISITS_LEVELS[name]) for name in ("ward", "insulin")}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)  # the baseline is not private
         return fit(
@@ -158,7 +158,7 @@ def _fit(epsilon: float, seed: int, **settings: Any) -> Any:
             unit="patient",
             epsilon=epsilon,
             classes=["no", "yes"],
-            columns=texts | bounds,
+            columns=public,
             **settings,
         )
 
@@ -198,8 +198,9 @@ def _effects(report: Any) -> list[Effect]:
     for row in report.summary().to_dict()["models"][0]["coefficients"]:
         if row["name"] != "intercept" and row["std_err"] is not None:
             true = VISITS_EFFECTS.get(row["name"], 0.0)
-            logs = (row["coef"], row["low"], row["high"], true)
-            found.append(Effect(row["name"], *map(math.exp, logs), row["noise_share"]))
+            ratio, low, high = (math.exp(row[key]) for key in ("coef", "low", "high"))
+            effect = Effect(row["name"], ratio, low, high, math.exp(true), row["noise_share"])
+            found.append(effect)
     return found
 
 

@@ -50,6 +50,7 @@ def fit(
         str | None, Option(help="Column to predict, if there is no schema or it has no target.")
     ] = None,
     unit: options.Unit = None,
+    sql: options.Sql = None,
     column: Annotated[
         list[str] | None,
         Option(
@@ -168,7 +169,7 @@ def fit(
     with room, cluster, screen.bar(stages["reading"]) as bar:
         model = discreet.fit(
             target if declared is None else None,
-            files,
+            options.table_of(files, sql),
             schema=declared,
             unit=unit,
             epsilon=epsilon,

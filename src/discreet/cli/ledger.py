@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -134,6 +135,34 @@ def history(
     """
     found = state.open_ledger(ledger).open(dataset).records()
     _table(Screen(as_json=as_json), found, _HISTORY, f"History of {dataset!r}")
+
+
+@app.command()
+def report(
+    dataset: Name,
+    ledger: options.LedgerPlace = None,
+    html: Annotated[
+        Path | None, Option("--html", help="Write a page with the budget over time to this file.")
+    ] = None,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Report what the releases of a data set have spent over time, and what is left.
+
+    Example: discreet ledger report visits --ledger visits.sqlite --html budget.html
+    """
+    from discreet.ledger import report as writer
+
+    state.check_output(html, force, option="--html")
+    found = state.open_ledger(ledger).open(dataset)
+    if found.limit is None:
+        raise CommandError(f"{dataset!r} has no limit, so there is no budget to report on.")
+    screen = Screen(as_json=as_json)
+    if html is not None:
+        screen.save(html, writer.html(found), "report", "Report")
+        return
+    steps = [asdict(step) for step in writer.timeline(found)]
+    screen.result(found.summary() | {"over_time": steps}, writer.text(found))
 
 
 @app.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
@@ -18,6 +18,14 @@ DataFiles = Annotated[
         metavar="FILE...",
         help="CSV (also .gz, .xz, .bz2), Parquet or Feather: a file, a folder, a pattern in quotes "
         "such as 'visits/*.parquet', or several files that are one table.",
+    ),
+]
+Sql = Annotated[
+    str | None,
+    Option(
+        metavar="QUERY",
+        help="Read the result of this query. FILE is then a DuckDB file, an address such as "
+        "postgresql://… (with its ADBC driver), or - if the query names files itself.",
     ),
 ]
 Memory = Annotated[
@@ -120,6 +128,21 @@ def connected(engine: str) -> Iterator[None]:
         ) from None
     with client:
         yield
+
+
+def table_of(files: list[str], sql: str | None, *, passes: int = 1) -> Any:
+    """Return the table that a command reads: files, or the result of a query.
+
+    What is read in several passes is kept in memory.
+    """
+    if sql is None:
+        return files
+    if len(files) != 1:
+        raise CommandError("--sql needs one FILE: a DuckDB file, an address, or -.")
+    from discreet.tables import query
+
+    found = query(sql, "" if files[0] == "-" else files[0])
+    return found if passes == 1 else found.read_all()
 
 
 def complete_solvers(incomplete: str) -> list[str]:

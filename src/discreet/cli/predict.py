@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 def predict(
     model: options.ModelFile,
     files: options.DataFiles,
+    sql: options.Sql = None,
     output: options.OutputFile = None,
     probabilities: Annotated[
         bool, Option("--probabilities", help="Add a column of probabilities per class.")
@@ -53,7 +54,8 @@ def predict(
     fitted = TableModel.load(model, threshold=threshold, ignore_extra=ignore_extra)
     extra = [] if id_column is None else [id_column]
     with screen.bar(f"predicting {name_of(files)}") as bar:
-        blocks = fitted.predictions(files, extra=extra, probabilities=probabilities, progress=bar)
+        source = options.table_of(files, sql)
+        blocks = fitted.predictions(source, extra=extra, probabilities=probabilities, progress=bar)
         names = [*extra, "prediction"]
         if probabilities:
             names += [f"probability {label}" for label in fitted.estimator.classes_]
@@ -84,6 +86,7 @@ def _rows(blocks: Iterable[PredictedBlock]) -> Iterator[tuple[Any, ...]]:
 def evaluate(
     model: options.ModelFile,
     files: options.DataFiles,
+    sql: options.Sql = None,
     epsilon: Annotated[
         float | None,
         Option(help="Privacy budget of the evaluation (δ = 0: Laplace noise on counts)."),
@@ -129,7 +132,7 @@ def evaluate(
         charged = state.find_dataset(ledger, dataset, files)
     with screen.bar(f"reading {name_of(files)}") as bar:
         found = fitted.evaluate(
-            files,
+            options.table_of(files, sql),
             epsilon=epsilon,
             relation=relation,
             unit=unit,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 from typer import Argument, Option
@@ -16,6 +17,9 @@ from discreet.cli.exits import CommandError
 from discreet.cli.screen import Screen, name_of
 from discreet.core import Budget, Relation
 from discreet.files import replacing
+
+if TYPE_CHECKING:
+    from discreet.tables import Spent
 
 SCHEMA_BYTES = 2**20  # space that is held for a schema that is estimated from rows
 
@@ -33,6 +37,7 @@ def draft(
     output: options.OutputFile = None,
     target: Annotated[str | None, Option(help="The column to predict.")] = None,
     unit: options.Unit = None,
+    sql: options.Sql = None,
     names_only: Annotated[bool, Option("--names-only", help="Read names, but no cell.")] = False,
     epsilon: Annotated[
         float | None,
@@ -40,7 +45,13 @@ def draft(
     ] = None,
     delta: options.Delta = 1e-9,
     relation: options.RelationName = Relation.ADD_REMOVE,
-    coverage: Annotated[float, Option(help="Share of numbers between estimated bounds.")] = 0.98,
+    coverage: Annotated[
+        float,
+        Option(
+            help="Share of the numbers of a column that estimated bounds keep. Bounds that the "
+            "budget cannot buy are left to the fit."
+        ),
+    ] = 0.99,
     task: Annotated[Task | None, Option(help="What the target holds, for --epsilon.")] = None,
     delimiter: Annotated[
         str | None, Option(help="Character between cells; by default guessed from the first line.")
@@ -62,11 +73,23 @@ def draft(
         list[str] | None,
         Option(help='Text that means a missing cell, such as "?"; the empty one always does.'),
     ] = None,
+    decimal: Annotated[
+        str | None,
+        Option(
+            metavar="SIGN",
+            help="Sign before decimals in a text file: . or , (then dots are between thousands). "
+            "By default a comma if semicolons separate the cells.",
+        ),
+    ] = None,
+    dates: Annotated[
+        str | None,
+        Option(metavar="FORM", help="Form of dates, such as %d.%m.%Y; by default 2024-12-31."),
+    ] = None,
     kind: Annotated[
         list[str] | None,
         Option(
             metavar="COLUMN=KIND",
-            help="Kind of a column: numeric, categorical, hashed, boolean or ignored.",
+            help="Kind of a column: numeric, categorical, hashed, boolean, date or ignored.",
         ),
     ] = None,
     prefix: Annotated[
@@ -90,7 +113,7 @@ def draft(
     Example: discreet schema draft visits.csv --target readmitted -o visits.toml
     """
     from discreet import tables
-    from discreet.tables.source import source
+    from discreet.tables.source import source as opened
 
     screen = Screen(as_json=as_json)
     state.check_output(output, force, *files)
@@ -102,12 +125,16 @@ def draft(
         "header": header,
         "names": None if names is None else names.split(","),
         "missing": missing or (),
+        "decimal": decimal,
+        "dates": dates,
         "kinds": options.pairs("--kind", kind, "COLUMN=KIND"),
         "prefixes": _prefixes(prefix),
     }
     cost = None
+    unbounded: tuple[str, ...] = ()
+    source = options.table_of(files, sql, passes=3)
     if epsilon is None:
-        text = tables.draft(files, names_only=names_only, **form)
+        text = tables.draft(source, names_only=names_only, **form)
     elif names_only:
         raise CommandError("--names-only and --epsilon exclude each other.")
     else:
@@ -116,9 +143,10 @@ def draft(
         form["ledger"] = state.find_dataset(ledger, dataset, files, block, purpose, budget)
         reading = screen.bar(f"reading {name_of(files)}")
         with state.room_for(output, SCHEMA_BYTES), reading as bar:
-            made = tables.draft_private(files, epsilon, delta, relation, progress=bar, **form)
+            made = tables.draft_private(source, epsilon, delta, relation, progress=bar, **form)
         text = made.to_toml()
         cost = made.spent
+        unbounded = tuple(made.feature_names[place] for place in made.unbounded)
     if unit is None:
         _suggest_unit(screen, text)
     if output is None:
@@ -128,20 +156,27 @@ def draft(
         _write(text, output)
     else:
         state.keep(partial(_write, text), output, "the schema")
-    said = f"Schema: {output}."
+    said = f"Schema: {output}. " + _said(output, cost, unbounded)
     spent = None
-    if cost is None:
-        said += f" Fill in what it leaves open, then: discreet schema check {output}"
-    else:
+    if cost is not None:
         spent = {"epsilon": cost.epsilon, "delta": cost.delta, "relation": cost.relation}
-        said += (
-            f" It cost ε = {cost.epsilon:g}, δ = {cost.delta:g} ({cost.relation}"
-            f"{'' if unit is None else ', for one person with all of their rows'}), which adds "
-            "to the cost of every fit on the same rows."
-        )
-    if names is None and header is not False and not source(files).names:
+    if names is None and header is not False and sql is None and not opened(files).names:
         said += "\nThe names of its columns were taken from the first line of the file, as public."
     screen.result({"schema": str(output), "spent": spent}, said)
+
+
+def _said(output: Path, cost: Spent | None, unbounded: Sequence[str]) -> str:
+    """Return what to do with a draft, or what it has cost and what it leaves to the fit."""
+    if cost is None:
+        return f"Fill in what it leaves open, then: discreet schema check {output}"
+    people = "" if cost.unit is None else ", for one person with all of their rows"
+    said = (
+        f"It cost ε = {cost.epsilon:g}, δ = {cost.delta:g} ({cost.relation}{people}), which adds "
+        "to the cost of every fit on the same rows."
+    )
+    if unbounded:
+        said += f" The fit finds the bounds of {', '.join(unbounded)} with part of its own budget."
+    return said
 
 
 def _prefixes(given: list[str] | None) -> dict[str, int]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,9 @@ from discreet.exact.histogram import (
 from discreet.rows.moments import edges
 from discreet.validate import FloatArray, check_fields, integer, number
 
+CellKind: TypeAlias = Literal["number", "date", "whole"]
+"""Kind of cells that a vote is about."""
+
 
 class Cells(Protocol):
     """Cells of some rows, by column.
@@ -49,11 +52,11 @@ class Cells(Protocol):
     takes 1 from a margin, by its own content.
     """
 
-    def number_margin(self, column: str) -> int:
-        """Return the number of cells that are numbers, less that of other texts."""
+    def margin(self, column: str, of: CellKind, form: str | None) -> int:
+        """Return the number of cells that are numbers or dates, less that of other texts.
 
-    def whole_margin(self, column: str) -> int:
-        """Return the number of cells that are whole numbers, less that of other numbers."""
+        With "whole": the number of whole numbers, less that of other numbers.
+        """
 
     def number_counts(self, column: str, candidates: FloatArray) -> NDArray[np.int64]:
         """Count the numbers between candidates, as `discreet.rows.moments.cell_counts` does."""
@@ -82,17 +85,18 @@ class CellQuestion(Question[Cells, Answer]):
 
 @dataclass(frozen=True)
 class KindVote(CellQuestion[bool]):
-    """Vote between cells that are numbers and other texts; with ``whole``, of whole numbers.
+    """Vote between cells of one kind and others: numbers, dates of a form, or whole numbers.
 
-    Missing cells do not vote; with ``whole`` nor do other texts. The answer is True if the first
-    group leads by more than ``lead`` noise scales, but at most a quarter of the rows.
+    Missing cells do not vote, nor do texts in a vote on whole numbers. The answer is True if the
+    first group leads by more than ``lead`` noise scales, but at most a quarter of the rows.
 
     The unit is a row, or a person of whom one row is read. A row adds −1, 0 or 1 to the margin:
     adding or removing it moves the margin by at most 1, replacing it by at most 2.
     """
 
     column: str
-    whole: bool = False
+    of: CellKind = "number"
+    form: str | None = None
     lead: float = 0.0
     mechanisms: ClassVar[tuple[type, ...]] = (Laplace,)
     protected: ClassVar[str] = "number of cells of one kind less that of another kind, in a column"
@@ -111,8 +115,7 @@ class KindVote(CellQuestion[bool]):
 
     def add(self, exact: int, cells: Cells) -> int:
         """Add the margin of a block."""
-        margin = cells.whole_margin if self.whole else cells.number_margin
-        return exact + margin(self.column)
+        return exact + cells.margin(self.column, self.of, self.form)
 
     def release(self, exact: int, mechanism: Laplace, public: Public, noise: Noise) -> bool:
         """Compare the noisy margin with a public number."""

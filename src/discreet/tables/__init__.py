@@ -25,6 +25,7 @@ from discreet.tables.columns import (
     Ordinal,
 )
 from discreet.tables.draft import draft, draft_private
+from discreet.tables.queries import query
 from discreet.tables.reader import Encoded, TableTransformer, batches, read
 from discreet.tables.schema import About, FileFormat, Schema, Spent, Target
 from discreet.tables.source import Source, source
@@ -32,5 +33,6 @@ from discreet.tables.source import Source, source
 __all__ = [
     "About", "Boolean", "Categorical", "Column", "Date", "Discovered", "Encoded", "EncodedBlock",
     "FileFormat", "Hashed", "Ignored", "LevelCodes", "Numeric", "Ordinal", "Schema", "Source",
-    "Spent", "TableTransformer", "Target", "batches", "draft", "draft_private", "read", "source",
+    "Spent", "TableTransformer", "Target", "batches", "draft", "draft_private", "query", "read",
+    "source",
 ]  # fmt: skip

@@ -19,13 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.core.bits import Bits
-from discreet.exact.cell_questions import CellBounds
+from discreet.exact.cell_questions import CellBounds, CellKind
 from discreet.rows import cell_counts
 from discreet.rows.units import Unit, Units
 from discreet.tables.alignment import IdCodes, OneRowEach
 from discreet.tables.cell_rules import whole_text
-from discreet.tables.columns import SPACES, Boolean, Column, Ignored, Numeric
-from discreet.tables.encoder import distinct_cells, numbers, written
+from discreet.tables.columns import SPACES, Boolean, Column, Date, Ignored, Numeric
+from discreet.tables.encoder import dates, distinct_cells, numbers, written
 from discreet.tables.messages import arrow
 from discreet.tables.parts import Request
 from discreet.tables.reader import ShowShare, batches
@@ -46,17 +46,16 @@ class CellBlock:
     def __init__(self, cells: Mapping[str, Any]) -> None:
         self._cells = cells
 
-    def number_margin(self, column: str) -> int:
-        """Return the number of cells that are numbers, less that of other texts."""
+    def margin(self, column: str, of: CellKind, form: str | None = None) -> int:
+        """Return the number of cells of a kind, less that of others; missing ones count nowhere."""
         cells = self._cells[column]
-        count = int(np.count_nonzero(~np.isnan(lenient_numbers(cells))))
+        if of == "whole":
+            found = lenient_numbers(cells)
+            found = found[np.isfinite(found)]
+            return 2 * int(np.count_nonzero(found % 1 == 0)) - found.size
+        found = lenient_numbers(cells) if of == "number" else lenient_dates(cells, form)
+        count = int(np.count_nonzero(~np.isnan(found)))
         return 2 * count - (len(cells) - int(cells.null_count))
-
-    def whole_margin(self, column: str) -> int:
-        """Return the number of cells that are whole numbers, less that of other numbers."""
-        found = lenient_numbers(self._cells[column])
-        found = found[np.isfinite(found)]
-        return 2 * int(np.count_nonzero(found % 1 == 0)) - found.size
 
     def number_counts(self, column: str, candidates: FloatArray) -> NDArray[np.int64]:
         """Count the numbers between candidates."""
@@ -80,6 +79,13 @@ def lenient_numbers(cells: Any) -> FloatArray:
     found = numbers(cells, (), lenient=True)
     assert found is not None  # columns of other types are left out
     return found
+
+
+def lenient_dates(cells: Any, form: str | None) -> FloatArray:
+    """Return cells as days; NaN where a cell is missing or no date of this form."""
+    found = dates(cells, Date(missing=True, invalid="missing", format=form), ())
+    assert found is not None  # no cell is refused
+    return found.numbers("day")
 
 
 class TableCells:

@@ -546,7 +546,8 @@ _CODES = {
 }  # fmt: skip
 _PEOPLE = {
     "patient", "person", "subject", "user", "customer", "client", "member", "household", "pupil",
-    "student", "employee", "participant", "respondent", "donor", "resident", "ssn", "mrn", "nhs",
+    "student", "employee", "patienten", "kunde", "kunden", "participant", "respondent", "donor",
+    "resident", "ssn", "mrn", "nhs",
 }  # fmt: skip
 
 
@@ -557,13 +558,17 @@ def _words(name: str) -> list[str]:
 def is_identifier(name: str) -> bool:
     """Return True if a name is that of an identifier: patient_id, encounter_nbr, email."""
     words = _words(name)
+    if len(words) == 1 and words[0] in _PEOPLE - _IDENTIFIERS:
+        return False  # it may say whether somebody is a member
     return words == ["id"] or not _IDENTIFIERS.isdisjoint(words[-1:]) or may_be_unit(name)
 
 
 def may_be_unit(name: str) -> bool:
-    """Return True if a name says whose row a row is: patient_nbr, userId, ssn."""
+    """Return True if a name says whose row a row is: Patient, patient_nbr, userId, ssn."""
     words = _words(name)
-    last = {*_IDENTIFIERS, "id", "no", "number", "key"}
+    if len(words) == 1 and words[0] in _PEOPLE:
+        return True
+    last = {*_IDENTIFIERS, "id", "ids", "no", "nr", "num", "number", "nummer", "key"}
     return not last.isdisjoint(words[-1:]) and not _PEOPLE.isdisjoint(words)
 
 

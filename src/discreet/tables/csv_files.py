@@ -55,6 +55,10 @@ _OTHER_FORMS = {
 }
 
 
+_SPACES_IN_NUMBERS = " \u00a0\u202f"  # plain, and those that keep a number on one line
+_CONTROLS = re.compile("[\x80-\x9f]")  # no text has these, but Windows-1252 has letters there
+
+
 class TextStream(io.RawIOBase):
     """A text file in the form that Arrow reads: unpacked, UTF-8, no header, a known last record.
 
@@ -164,6 +168,14 @@ class TextStream(io.RawIOBase):
             self.problem = self._not_valid()
         except (EOFError, OSError, zlib.error, lzma.LZMAError):
             self.problem = Refusal("is cut off or damaged: it cannot be unpacked. Copy it again.")
+        if isinstance(found, str) and self._encoding == "iso8859-1" and _CONTROLS.search(found):
+            self.problem = Refusal(
+                "has characters that are none in {encoding:upper}; it is probably Windows-1252: "
+                + _SET_ENCODING[self._drafting]
+                + ".",
+                encoding=self._format.encoding,
+                name="cp1252",
+            )
         if isinstance(found, str) and "\x00" in found:
             self.problem = Refusal(
                 "has NUL bytes, which text does not have. If it was saved as UTF-16, "
@@ -179,11 +191,11 @@ class TextStream(io.RawIOBase):
         encoding = self._format.encoding
         if self._encoding == "utf-8":
             return Refusal(
-                "is not valid {encoding:upper}; if it is Latin-1, "
+                "is not valid {encoding:upper}; if a program on Windows wrote it, "
                 + advice
                 + ", or save it as UTF-8.",
                 encoding=encoding,
-                name="latin-1",
+                name="cp1252",
             )
         return Refusal(
             "is not valid {encoding:upper}; if it is UTF-8, " + advice + ".",
@@ -270,6 +282,7 @@ class TextPart:
                     skip -= batch.num_rows - fresh.num_rows
                     if fresh.num_rows:
                         _check_quotes(fresh, request)
+                        fresh = _with_plain_numbers(fresh, request.schema.file)
                         done += fresh.num_rows
                         shown = max(shown, stream.share)
                         yield Records(fresh, self.place, shown)
@@ -300,6 +313,38 @@ def _check_quotes(batch: Any, request: Request) -> None:
                     "the cell. Remove the spaces between delimiter and quote.",
                     name=name,
                 )
+
+
+def _with_plain_numbers(batch: Any, file: FileFormat) -> Any:
+    """Return cells that are numbers in the form of the file as numbers with a decimal point.
+
+    Other cells stay as they are. Each cell is changed by its own content.
+    """
+    if file.decimal == "." and not file.thousands:
+        return batch
+    pa = arrow()
+    grouped = f"[{_SPACES_IN_NUMBERS}]" if file.thousands == " " else re.escape(file.thousands)
+    whole = rf"(\d{{1,3}}({grouped}\d{{3}})+|\d+)" if file.thousands else r"\d+"
+    number = rf"^\s*[+-]?{whole}({re.escape(file.decimal)}\d*)?(e[+-]?\d+)?\s*$"
+
+    def plain(texts: Any) -> Any:
+        compute = pa.compute
+        is_number = compute.match_substring_regex(texts, f"(?i){number}")
+        made = texts
+        if file.thousands:
+            made = compute.replace_substring_regex(made, grouped, "")
+        made = compute.replace_substring(made, file.decimal, ".")
+        return compute.if_else(is_number, made, texts)
+
+    made = []
+    for cells in batch.columns:
+        if hasattr(cells, "dictionary"):
+            # Two texts can become one number: distinct cells are distinct again.
+            cells = plain(cells.dictionary).take(cells.indices).dictionary_encode()
+        else:
+            cells = plain(cells)
+        made.append(cells)
+    return pa.RecordBatch.from_arrays(made, names=batch.schema.names)
 
 
 def _names(stream: TextStream, schema: Schema, target: bool) -> list[str]:

@@ -62,6 +62,10 @@ class FileFormat:
     names : sequence of str
         For a file without a header: the names of all its columns from left to right. By default
         the schema's columns in order, then the target.
+    decimal : {".", ","}
+        Sign between the whole part of a number and its decimals.
+    thousands : {"", ".", ",", " ", "'"}
+        Sign between groups of three digits. Numbers without it are read, too.
     """
 
     delimiter: Text = ","
@@ -70,9 +74,13 @@ class FileFormat:
     missing: Texts = ("",)
     quote: Text = '"'
     names: Annotated[tuple[str, ...], partial(check_texts, stripped=False)] = ()
+    decimal: Literal[".", ","] = "."
+    thousands: Literal["", ".", ",", " ", "'"] = ""
 
     def __post_init__(self) -> None:
         check_declared(self)
+        if self.decimal == self.thousands:
+            raise ValueError(f"decimal and thousands must differ; both are {self.decimal!r}.")
         for name, empty in (("delimiter", ""), ("quote", " or empty")):
             value = getattr(self, name)
             if len(value) > 1 or value in ("\n", "\r") or not (value or empty):
@@ -82,7 +90,7 @@ class FileFormat:
         try:
             "".encode(self.encoding)
         except LookupError:
-            known = 'one that Python knows, like "utf-8" or "latin-1"'
+            known = 'one that Python knows, like "utf-8" or "cp1252"'
             raise ValueError(f"encoding must be {known}; got {self.encoding!r}.") from None
         if self.names and self.header:
             raise ValueError("names is for files without a header; write header = false too.")

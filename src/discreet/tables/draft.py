@@ -122,6 +122,7 @@ class Layout:
     hints: dict[str, columns.Hint] = field(default_factory=dict)
     target: str | None = None
     unit: str | None = None
+    dates: str | None = None
 
     @property
     def names_in_first_line(self) -> bool:
@@ -194,6 +195,8 @@ class TextForm:
     header: bool | None = None
     names: Sequence[str] | None = None
     missing: Sequence[str] = ()
+    decimal: str | None = None
+    dates: str | None = None
 
     def formats(self) -> list[FileFormat]:
         """Return the forms that the file may have: one for each delimiter, if none is stated."""
@@ -207,7 +210,14 @@ class TextForm:
                 raise ValueError("names are for a file without a header: leave out one of the two.")
             plain = replace(plain, header=False, names=columns.check_texts("names", self.names))
         marks = _DELIMITERS if self.delimiter is None else (self.delimiter,)
-        return [replace(plain, delimiter=mark) for mark in marks]
+        return [replace(plain, delimiter=mark, **self._numbers(mark)) for mark in marks]
+
+    def _numbers(self, delimiter: str) -> dict[str, Any]:
+        """Return the signs in numbers: where semicolons separate cells, commas are in numbers."""
+        decimal = self.decimal or ("," if delimiter == ";" else ".")
+        if decimal not in (".", ","):
+            raise ValueError(f'decimal must be "." or ","; got {decimal!r}.')
+        return {"decimal": ",", "thousands": "."} if decimal == "," else {}
 
 
 def layout(
@@ -236,7 +246,8 @@ def layout(
             with instead(DAMAGED if first.stamps else ""):
                 fields = first.fields()
             found = _typed_layout(fields, formats[0])
-    found = replace(found, source=listed, target=target, unit=unit, hints=hints or {})
+    about: dict[str, Any] = {"target": target, "unit": unit, "dates": form.dates}
+    found = replace(found, source=listed, hints=hints or {}, **about)
     shown = public or not found.names_in_first_line
     with door({*given, *found.names} if shown else given, (), first.place):
         found.check_names(stated=form.header is not None)
@@ -308,6 +319,8 @@ def draft(
     header: bool | None = None,
     names: Sequence[str] | None = None,
     missing: Sequence[str] = (),
+    decimal: str | None = None,
+    dates: str | None = None,
     kinds: Mapping[str, str] | None = None,
     prefixes: Mapping[str, int] | None = None,
 ) -> str:
@@ -333,6 +346,11 @@ def draft(
         The names of all columns, for a text file without a header; column_1, column_2, … if None.
     missing : sequence of str
         Texts that mean a missing cell, besides the empty one, such as "?".
+    decimal : {".", ","}, optional
+        Sign before the decimals of numbers in a text file; with "," dots are between thousands. By
+        default "," where semicolons separate the cells. The schema states it.
+    dates : str, optional
+        Form of dates in a text file, as in ``datetime.strptime``: "%d.%m.%Y". By default ISO 8601.
     kinds, prefixes : mapping, optional
         Known kinds of columns, and of columns of codes the number of first letters that group them.
         By default columns named like identifiers are ignored, those like codes ("icd9", "zip") are
@@ -345,7 +363,7 @@ def draft(
     text file's columns are guessed from its first records, which the text says; with ``names_only``
     no record is read.
     """
-    form = TextForm(delimiter, encoding, header, names, missing)
+    form = TextForm(delimiter, encoding, header, names, missing, decimal, dates)
     hints = columns.given_hints(kinds, prefixes)
     found = layout(path, form, target=target, unit=unit, hints=hints, public=header is True)
     about = _ABOUT + _FIRST_LINE * found.names_in_first_line
@@ -387,6 +405,8 @@ def _proposed(found: Layout, name: str) -> dict[str, Any]:
         return {"kind": "ignored", "reason": found.reasons[name]}
     if kind is None:
         return {}
+    if kind == "date" and found.dates is not None:
+        return {"kind": kind, "format": found.dates}
     if columns.is_identifier(name):
         return {"kind": "ignored", "reason": columns.IDENTIFIER}
     if kind == "numeric" and columns.is_code(name):
@@ -407,11 +427,14 @@ def _guessed(found: Layout) -> Layout:
             values = cells.slice(0, FIRST_RECORDS)
             present = len(values) - values.null_count
             first_cells = CellBlock({name: values})
-            is_numeric = first_cells.number_margin(name) == present > 0
-            kinds[name] = "numeric" if is_numeric else "categorical"
-            if is_numeric and first_cells.whole_margin(name) == present:
+            is_numeric = first_cells.margin(name, "number") == present > 0
+            is_date = (
+                not is_numeric and first_cells.margin(name, "date", found.dates) == present > 0
+            )
+            kinds[name] = "numeric" if is_numeric else "date" if is_date else "categorical"
+            if is_numeric and first_cells.margin(name, "whole") == present:
                 whole.add(name)
-            may_name = present >= 100 and (name in whole or not is_numeric)
+            may_name = present >= 100 and (name in whole or kinds[name] == "categorical")
             if may_name and len(values.drop_null().unique()) == present:
                 reasons[name] = _ALL_DIFFERENT
     return replace(found, kinds=kinds, whole=frozenset(whole), reasons=reasons)
@@ -426,7 +449,7 @@ def draft_private(
     target: str | None = None,
     unit: str | None = None,
     task: Task | None = None,
-    coverage: float = 0.98,
+    coverage: float = 0.99,
     ledger: Dataset | None = None,
     progress: Callable[[float], None] | None = None,
     random_state: Any = None,
@@ -435,14 +458,17 @@ def draft_private(
     header: bool | None = None,
     names: Sequence[str] | None = None,
     missing: Sequence[str] = (),
+    decimal: str | None = None,
+    dates: str | None = None,
     kinds: Mapping[str, str] | None = None,
     prefixes: Mapping[str, int] | None = None,
 ) -> Schema:
     """Make a schema from a file by private estimates, where no codebook is at hand.
 
-    Which columns hold numbers is decided by a noisy vote (Parquet states it), bounds of numbers are
-    chosen privately among round ones so that about ``coverage`` of them are kept, and categories
-    are those that many rows share. The file is read twice, in blocks; with a unit once more.
+    Which columns hold numbers or dates is decided by noisy votes (Parquet states it), bounds of
+    numbers are chosen privately among round ones so that ``coverage`` of them are kept, and
+    categories are those that many rows share. The file is read twice, in blocks; with a unit once
+    more.
 
     Every cell is acceptable to the schema: cells may be missing, unlisted texts go to "(other)",
     unlisted or missing labels to the commonest class. Columns without a frequent category are
@@ -462,11 +488,13 @@ def draft_private(
         and make up 99 % of the rows by their noisy counts (less what the noise explains, but 90 %
         at least). Give it where values are few but ordered, like a grade from 1 to 10.
     coverage : float
-        Share of a column's numbers that its bounds should keep as they are; less if the budget
-        demands it (`discreet.core.ranges.tail_share`).
+        Share of a column's numbers that its bounds keep as they are, but for a chance of 0.1 %.
+        Where the budget cannot buy that, by public numbers, nothing is spent on bounds of the
+        column: the fit finds them with part of its own budget. A numeric target always has bounds,
+        and a warning says how much they keep if that is less.
     ledger, progress, random_state
         As in an estimator; ``progress`` is called with the share of the work that is done.
-    path, target, delimiter, encoding, names, missing, kinds, prefixes
+    path, target, delimiter, encoding, names, missing, decimal, dates, kinds, prefixes
         As in `draft`. Columns named like identifiers are ignored, and those named like codes have
         categories, without a vote.
     header : bool
@@ -484,7 +512,7 @@ def draft_private(
         raise ValueError("task says what the target holds: name the target too.")
     budget = Budget(epsilon, delta, Relation(relation))
     estimate = Estimate(budget, coverage, ledger, random_state, task)
-    form = TextForm(delimiter, encoding, header, names, missing)
+    form = TextForm(delimiter, encoding, header, names, missing, decimal, dates)
     hints = columns.given_hints(kinds, prefixes)
     found = layout(path, form, target=target, unit=unit, hints=hints)
     if found.names_in_first_line and header is None:

@@ -110,14 +110,17 @@ class Encoder:
 
     def _cells(self, columns: Mapping[str, Any]) -> Iterator[tuple[ColumnEncoder, Any]]:
         """Yield the encoder of each group with its cells; those of dates are numbers or codes."""
-        dates: dict[str, Moments] = {}
+        moments_of: dict[str, Moments] = {}
         for group, (name, piece) in zip(self._groups, self.schema.pieces, strict=True):
             declared = self.schema.columns[name]
             cells = columns[name]
             if isinstance(declared, Date):
-                if name not in dates:
-                    dates[name] = _dates(cells, declared, group.rule)
-                found = dates[name]
+                if name not in moments_of:
+                    read = dates(cells, declared, group.rule.markers)
+                    if read is None:
+                        raise group.rule.refusal("not a date")
+                    moments_of[name] = read
+                found = moments_of[name]
                 is_trend = piece.part == "trend"
                 cells = found.numbers(declared.per) if is_trend else found.levels(piece.part)
             yield group, cells
@@ -225,15 +228,12 @@ class ColumnEncoder:
         return codes
 
 
-def _dates(cells: Any, declared: Date, rule: Rule) -> Moments:
-    """Return the times of a column of dates; refuse a cell that is not one."""
+def dates(cells: Any, declared: Date, markers: Iterable[str]) -> Moments | None:
+    """Return the times of a column of dates; None if a cell is not one and that is refused."""
     array = plain_array(cells)
     if arrow().types.is_dictionary(array.type):
         array = plain_array(array.cast(array.type.value_type))
-    found = moments(array, declared, rule.markers)
-    if found is None:
-        raise rule.refusal("not a date")
-    return found
+    return moments(array, declared, markers)
 
 
 def distinct_cells(cells: Any) -> tuple[pa.Array, NDArray[np.integer[Any]]]:

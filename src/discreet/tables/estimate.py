@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -41,7 +41,7 @@ DISTINCT_LIMIT = 50_000
 """Distinct texts, about, beyond which a column holds names or free text."""
 
 VOTE_SHARE = 1 / 8
-"""Share of a column's ε for both votes on its kind; a clear majority needs little."""
+"""Share of a column's ε for the three votes on its kind; a clear majority needs little."""
 
 LIMIT_SHARE = 1 / 16
 """Share of the rest of a column's ε for the question whether it holds too many distinct texts."""
@@ -55,8 +55,14 @@ MOST_CLASSES = 100
 CLASSES_COVER = 0.99
 """Share of the rows that classes hold by their noisy counts, less two standard deviations."""
 
+COVER_DEVIATIONS = 3.0
+"""Standard deviations of noise by which the counts of all categories may be below the rows."""
+
 LEAST_COVER = 0.9
 """Share of the rows that classes hold at least, however large the noise is."""
+
+NOISE_PART = 0.5
+"""Part of the share that bounds may cut which is set aside for the noise of their selection."""
 
 _ROUNDING = 1 - 2.0**-36
 """Factor on shares of a budget: parts are rounded, and their sum must not exceed it."""
@@ -134,7 +140,9 @@ class Estimate:
         self.budget = budget
         self.task = task
         typical = "Typical: 0.9 to 0.99."
-        self.coverage = number("coverage", coverage, above=0.0, below=1.0, remedy=typical)
+        given = number("coverage", coverage, above=0.0, below=1.0, remedy=typical)
+        self.coverage = given
+        self._aim = 1 - NOISE_PART * (1 - given)
         self._payer = None if ledger is None else ledger.noting(solver="private draft of a schema")
         self._bits = bits_of(random_state)
         if not self._bits.secure:
@@ -162,7 +170,8 @@ class Estimate:
         self._mechanisms("numeric", True, smallest, share, DISTINCT_LIMIT + 1)  # can be made
         session, curator = self._open(found, 2 if voted else 1, progress)
         try:
-            kinds, whole = self._vote(curator, voted, Laplace(whole_share * VOTE_SHARE / 2))
+            each = Laplace(whole_share * VOTE_SHARE / 3)
+            kinds, whole = self._vote(curator, voted, found.dates, each)
             schema = self._estimated(found, curator, {**stated, **kinds}, whole, rest, share)
         except BaseException:
             session.account.abandon()
@@ -182,20 +191,49 @@ class Estimate:
         """Ask for bounds and texts of columns whose kinds are known; ``rest`` is the ε of each."""
         if found.target is not None and self.task is not None:
             kinds[found.target] = "numeric" if self.task == "numbers" else "categorical"
-        at_most = curator.n_rows or found.source.n_rows or DISTINCT_LIMIT + 1
+        size = curator.n_rows or found.source.n_rows or 0
+        epsilons = self._divided(found.target, kinds, rest, size)
+        at_most = size or DISTINCT_LIMIT + 1
+        delta_share = _ROUNDING / max(len(epsilons), 1)
         shares = [
             ColumnShare(
                 name,
-                *self._mechanisms(kinds[name], name == found.target, rest[name], share, at_most),
+                *self._mechanisms(kinds[name], name == found.target, epsilon, delta_share, at_most),
                 whole=name in whole or name in found.whole,
                 prefix=found.hints.get(name, columns.Hint()).prefix,
             )
-            for name in rest
-            if kinds[name] != "ignored"
+            for name, epsilon in epsilons.items()
         ]
         answers = self._answers(curator, shares)
-        self._warn(shares, curator.n_rows, found.unit)
-        return self._schema(found, answers, curator.n_rows)
+        self._warn(shares, curator.n_rows, found)
+        return self._schema(found, answers, kinds, whole | found.whole, curator.n_rows)
+
+    def _divided(
+        self, target: str | None, kinds: Mapping[str, str], rest: Mapping[str, float], size: int
+    ) -> dict[str, float]:
+        """Return the ε of each column that is asked about.
+
+        Bounds that would cut too much are left to the fit, and nothing is spent on them. What they
+        and columns of other kinds leave over is for a numeric target, else for all others alike.
+        Public numbers and answers that were released before decide.
+        """
+        asked = {
+            name: epsilon
+            for name, epsilon in rest.items()
+            if kinds[name] == "categorical"
+            or name == target
+            or (kinds[name] == "numeric" and not (size and self._cuts(epsilon / 2, size)))
+        }
+        left = sum(epsilon for name, epsilon in rest.items() if name not in asked)
+        if target in asked and kinds[target] == "numeric":
+            asked[target] += left * _ROUNDING
+            return asked
+        return {name: epsilon + left / len(asked) * _ROUNDING for name, epsilon in asked.items()}
+
+    def _cuts(self, epsilon: float, size: int) -> bool:
+        """Return True if bounds, each found with this ε, may cut more than they should."""
+        tail = tail_share(self._aim, size, PermuteAndFlip(epsilon, monotone=False))
+        return tail > (1 - self._aim) / 2 + 2.0**-20  # shares are rounded up
 
     def _asked_names(self, found: Layout, stated: Mapping[str, columns.Kind]) -> list[str]:
         """Return the columns that are asked about: those whose content is not public."""
@@ -241,23 +279,29 @@ class Estimate:
         return bounds, texts
 
     def _vote(
-        self, curator: Curator, names: Sequence[str], mechanism: Laplace
+        self, curator: Curator, names: Sequence[str], form: str | None, mechanism: Laplace
     ) -> tuple[dict[str, columns.Kind], set[str]]:
-        """Decide which columns of a text file hold numbers, and which hold whole ones."""
+        """Decide which columns of a text file hold numbers, whole ones, or dates."""
         kinds: dict[str, columns.Kind] = {}
         whole = set()
         # Where nearly all cells are missing, noise decides, and bounds would be noise, too.
         votes = [
             (vote, mechanism)
             for name in names
-            for vote in (KindVote(name, lead=CLEAR_LEAD), KindVote(name, whole=True))
+            for vote in (
+                KindVote(name, lead=CLEAR_LEAD),
+                KindVote(name, "date", form=form, lead=CLEAR_LEAD),
+                KindVote(name, "whole"),
+            )
         ]
         answers = curator.ask_all(votes) if votes else []
         for (vote, _), answer in zip(votes, answers, strict=True):
-            if not vote.whole:
+            if vote.of == "number":
                 kinds[vote.column] = "numeric" if answer else "categorical"
-            elif answer:
+            elif vote.of == "whole" and answer:
                 whole.add(vote.column)
+            elif answer and kinds[vote.column] == "categorical":
+                kinds[vote.column] = "date"
         return kinds, whole
 
     def _answers(self, curator: Curator, shares: Sequence[ColumnShare]) -> dict[str, ColumnAnswer]:
@@ -265,7 +309,7 @@ class Estimate:
         asked = [
             (share, what, question)
             for share in shares
-            for what, question in share.asked(self.coverage).items()
+            for what, question in share.asked(self._aim).items()
         ]
         found = curator.ask_all([question for _, _, question in asked]) if asked else []
         by_name: dict[str, dict[str, Any]] = {share.name: {} for share in shares}
@@ -273,7 +317,14 @@ class Estimate:
             by_name[share.name][what] = answer
         return {share.name: ColumnAnswer(share, **by_name[share.name]) for share in shares}
 
-    def _schema(self, found: Layout, answers: dict[str, ColumnAnswer], n_rows: int) -> Schema:
+    def _schema(
+        self,
+        found: Layout,
+        answers: dict[str, ColumnAnswer],
+        kinds: Mapping[str, columns.Kind],
+        whole: Set[str],
+        n_rows: int,
+    ) -> Schema:
         made: dict[str, columns.Column] = {}
         own: Target | None = None
         for name in found.names:
@@ -285,10 +336,10 @@ class Estimate:
                     made[name] = columns.Ignored(_NO_CLASSES)
                     warnings.warn(f"{name!r} {_NO_CLASSES}.", UserWarning, stacklevel=5)
             elif name in answers:
-                made[name] = _column(answers[name])
+                made[name] = self._column(answers[name], n_rows)
             else:
-                made[name] = _unasked(found, name)
-        what = [] if found.kinds else ["which columns hold numbers, and whole ones"]
+                made[name] = _unasked(found, name, kinds.get(name), name in whole)
+        what = [] if found.kinds else ["which columns hold numbers, whole ones, and dates"]
         for field_name, estimated in (("bounds", "bounds"), ("texts", "categories")):
             names = [n for n, each in answers.items() if getattr(each.share, field_name)]
             what += [f"{estimated} of {', '.join(names)}"] if names else []
@@ -303,9 +354,41 @@ class Estimate:
             )
         return Schema(made, own, found.file, spent, found.unit)
 
-    def _warn(self, shares: Sequence[ColumnShare], n_rows: int, unit: str | None) -> None:
+    def _column(self, answer: ColumnAnswer, n_rows: int) -> columns.Column:
+        """Return the kind of a column that was asked about.
+
+        Every cell must be acceptable: a later refusal would reveal what was not released here.
+        """
+        share = answer.share
+        if answer.bounds is not None and share.bounds is not None:
+            if self._cuts(share.bounds.epsilon, n_rows):
+                return _left_to_the_fit(share.whole)
+            low, high = answer.bounds
+            settings: Any = {"missing": True, "invalid": "missing", "integer": share.whole}
+            return columns.Numeric(low, high, **settings)
+        if answer.texts is None:
+            return columns.Ignored(_MANY)
+        added = (columns.MISSING, columns.OTHER)
+        values = [text for text in answer.frequent if text not in added]
+        if not values:
+            return columns.Ignored(_RARE)
+        if self._covers(answer, n_rows):
+            return columns.Categorical(tuple(values), unseen="average", prefix=share.prefix)
+        return columns.Categorical(tuple(values), missing=True, prefix=share.prefix)
+
+    def _covers(self, answer: ColumnAnswer, n_rows: int) -> bool:
+        """Return True if the released categories are all rows, up to noise in their counts.
+
+        Missing and other texts then get no column of their own, which no row would determine.
+        """
+        histogram = answer.share.histogram
+        counts = answer.frequent.values()
+        noise = 0.0 if histogram is None else histogram.scale * math.sqrt(2 * len(counts))
+        return sum(counts) >= max(n_rows - COVER_DEVIATIONS * noise, n_rows * LEAST_COVER)
+
+    def _warn(self, shares: Sequence[ColumnShare], n_rows: int, found: Layout) -> None:
         """Warn of a budget that is too small or too large, by public numbers."""
-        size = counted(n_rows, "row") if unit is None else f"{n_rows:,} people"
+        size = counted(n_rows, "row") if found.unit is None else f"{n_rows:,} people"
         texts = []
         if self.budget.delta * n_rows >= 1:
             texts.append(
@@ -313,46 +396,31 @@ class Estimate:
                 "publish a whole row under such a guarantee. Use a delta well below 1/n."
             )
         weak = []
-        kept = {}
         for share in shares:
-            tail = 0.0 if share.bounds is None else tail_share(self.coverage, n_rows, share.bounds)
+            own = share.bounds if share.name == found.target else None  # others are left to the fit
+            tail = 0.0 if own is None else tail_share(self._aim, n_rows, own)
             rare = share.histogram is not None and share.histogram.threshold >= n_rows / 2
             if tail >= 0.25 or rare:
                 weak.append(share.name)
-            elif tail > 1 - self.coverage:  # twice what each side may cut
-                kept[share.name] = round(100 * (1 - 2 * tail))
+            elif 2 * tail > 1 - self.coverage:
+                texts.append(
+                    f"The budget is too small to keep {self.coverage:.0%} of the numbers of the "
+                    f"target {share.name!r}: its bounds will keep about {1 - 2 * tail:.0%}, and "
+                    "clip the rest. Spend more, or fill in bounds that are publicly known."
+                )
         if weak:
             texts.append(
                 f"The budget is too small for {size} and this many columns: the estimates for "
                 f"{quoted(weak)} are mostly noise. Spend more, or fill in what is publicly "
                 "known and leave the rest out."
             )
-        if kept:
-            range_ = " to ".join(map(str, sorted({min(kept.values()), max(kept.values())})))
-            texts.append(
-                f"coverage={self.coverage:g} is more than the budget can buy for "
-                f"{size}: the bounds of {quoted(kept)} will keep about {range_} "
-                "% of the numbers as they are, and clip the rest. Spend more, or fill in bounds "
-                "that are publicly known."
-            )
         for text in texts:
             warnings.warn(text, UserWarning, stacklevel=5)
 
 
-def _column(answer: ColumnAnswer) -> columns.Column:
-    # Every cell must be acceptable: a later refusal would reveal what was not released here.
-    share = answer.share
-    if answer.bounds is not None:
-        low, high = answer.bounds
-        settings: Any = {"missing": True, "invalid": "missing", "integer": share.whole}
-        return columns.Numeric(low, high, **settings)
-    if answer.texts is None:
-        return columns.Ignored(_MANY)
-    added = (columns.MISSING, columns.OTHER)
-    values = [text for text in answer.frequent if text not in added]
-    if not values:
-        return columns.Ignored(_RARE)
-    return columns.Categorical(tuple(values), missing=True, prefix=share.prefix)
+def _left_to_the_fit(whole: bool) -> columns.Numeric:
+    """Return a column of numbers whose bounds the fit finds with part of its budget."""
+    return columns.Numeric(missing=True, invalid="missing", integer=whole)
 
 
 def _target(answer: ColumnAnswer, n_rows: int) -> Target | None:
@@ -396,15 +464,17 @@ def _stated(found: Layout) -> dict[str, columns.Kind]:
     return stated
 
 
-def _unasked(found: Layout, name: str) -> columns.Column:
+def _unasked(found: Layout, name: str, kind: columns.Kind | None, whole: bool) -> columns.Column:
+    """Return the kind of a column that was not asked about."""
     hint = found.hints.get(name, columns.Hint())
-    kind = hint.kind or found.kinds.get(name)
     if name in found.reasons:
         return columns.Ignored(found.reasons[name])
+    if kind == "numeric":
+        return _left_to_the_fit(whole)
     if kind == "hashed":
         return columns.Hashed(prefix=hint.prefix, missing=True)
     if kind == "boolean":
         return columns.Boolean(missing=True)
     if kind == "date":
-        return columns.Date(missing=True, invalid="missing")
+        return columns.Date(missing=True, invalid="missing", format=found.dates)
     return columns.Ignored("left out on request" if hint.kind == "ignored" else columns.IDENTIFIER)

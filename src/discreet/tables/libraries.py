@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -45,10 +46,12 @@ def table_part(data: Any) -> ArrowPart:
         make = _columns
     elif hasattr(data, "__arrow_c_stream__") and not isinstance(data, pa.ChunkedArray):
         make = _stream
+    elif isinstance(data, Iterator):
+        make = _chunks
     if make is None:
         raise Refusal(
             "a {kind} has no names of columns; give a path, a pandas or polars DataFrame, a "
-            "pyarrow Table, or a dict of arrays.",
+            "pyarrow Table, a dict of arrays, or a generator of such tables.",
             kind=type(data),
         )
     with instead(place=type(data)):
@@ -79,6 +82,29 @@ def _stream(place: type, data: Any) -> ArrowPart:
             yield batch.select(wanted)
 
     return ArrowPart.of(place, reader.schema, stream)
+
+
+def _chunks(place: type, data: Iterator[Any]) -> ArrowPart:
+    """Tables from a generator, such as pandas' ``read_sql(chunksize=…)``, which is read once.
+
+    The first one is taken at once, for the names and types of its columns.
+    """
+    first = next(data, None)
+    if first is None:
+        raise Refusal("yields no table. Make it anew if it was read before.")
+    unread = [chain([first], data)]
+    named = table_part(first)
+
+    def stream(wanted: list[str], request: Request) -> Iterator[Any]:
+        if not unread:
+            raise Refusal("can be read once, and was read before. Make it anew.")
+        for chunk in unread.pop():
+            part = table_part(chunk)
+            if set(part.names) != set(named.names):
+                raise Refusal("yields tables of other columns than the first. Make them alike.")
+            yield from part.stream(wanted, request)
+
+    return ArrowPart(place, named.names, named.fields, stream)
 
 
 def _dataset(place: type, data: Any) -> ArrowPart:

@@ -24,7 +24,7 @@ Place: TypeAlias = Path | type | None
 """The origin of cells: a file, the type of a table in memory, or unknown."""
 
 WORDS = frozenset(
-    ["utf-8", "latin-1", "utf-16", "utf-32", "text", "parquet", "feather", "numbers", "texts"]
+    ["utf-8", "cp1252", "utf-16", "utf-32", "text", "parquet", "feather", "numbers", "texts"]
 ).union(["truth values", "times", "nothing", "other"])
 """Words of this package that may fill a gap: encodings, kinds of files and of cells."""
 
