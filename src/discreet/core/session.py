@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from discreet.core.curator import Curator
 from discreet.core.noise import Noise
 from discreet.rows.rows import AskedRows
 from discreet.rows.units import Unit
+
+Kind = TypeVar("Kind", bound=Curator)
 
 
 def bits_of(random_state: Any) -> Bits:
@@ -73,7 +75,7 @@ class Session(Unique):
     ) -> None:
         self.account = Account(budget, ledger, unit)
         self.bits: Final = SystemBits() if bits is None else bits
-        self.secure: Final = self.bits.secure
+        self.secure = self.bits.secure
 
     def streams(self, count: int) -> list[Stream]:
         """Return ``count`` independent sources of noise, one for each curator to come."""
@@ -93,6 +95,16 @@ class Session(Unique):
         The rows were made with the unit of this session, or nothing is read. The account sees to it
         that all shares together are at most 1.
         """
+        return self._curator(Curator, rows, stream, share, n_rows)
+
+    def _curator(
+        self,
+        kind: type[Kind],
+        rows: AskedRows,
+        stream: Stream | None,
+        share: Fraction,
+        n_rows: int | None,
+    ) -> Kind:
         if stream is None:
             [stream] = self.streams(1)
-        return Curator(rows, self.account, Noise(stream._bits), share, n_rows)
+        return kind(rows, self.account, Noise(stream._bits), share, n_rows)
