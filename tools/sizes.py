@@ -48,6 +48,14 @@ RINGS: dict[str, tuple[str, ...]] = {
         "tables/encoder.py",
         "tables/messages.py",
     ),
+    "7. sites: shares of noise, masks, messages": (
+        "sites/federation.py",
+        "sites/masks.py",
+        "sites/shares.py",
+        "sites/site.py",
+        "sites/terms.py",
+        "sites/wire.py",
+    ),
     "checks and errors, used by all": ("validate.py", "errors.py"),
 }
 """Trusted code, from the inside out: files and folders of the package."""

@@ -70,9 +70,7 @@ class BlockTable:
         """Statement of who sees the rows and where noise is added."""
         return WORKERS.format(self.place)
 
-    def session(
-        self, budget: Budget, unit: Unit, ledger: Chargeable | None, bits: Bits
-    ) -> Session:
+    def session(self, budget: Budget, unit: Unit, ledger: Chargeable | None, bits: Bits) -> Session:
         """Return the session of a fit to the table."""
         return Session(budget, unit, ledger=ledger, bits=bits)
 

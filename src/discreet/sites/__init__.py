@@ -6,7 +6,7 @@ more than noisy sums: docs/sites.md, with the proof in docs/proofs/sites.md.
 """
 
 from discreet.sites.federation import Channel, Federation, Local, Traffic
-from discreet.sites.site import Site
+from discreet.sites.site import Policy, Site
 from discreet.sites.terms import TRUST_MODELS, SiteError, Terms, TrustModel
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Channel",
     "Federation",
     "Local",
+    "Policy",
     "Site",
     "SiteError",
     "Terms",

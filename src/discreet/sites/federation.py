@@ -36,7 +36,7 @@ from discreet.rows.partitions import added
 from discreet.rows.rows import AskedRows
 from discreet.sites import wire
 from discreet.sites.shares import MedianCounts, divided, summed
-from discreet.sites.site import Site
+from discreet.sites.site import Policy, Site
 from discreet.sites.terms import PER_SITE, SiteError, Terms, check_parties, trust_model
 from discreet.tables import Schema
 
@@ -122,13 +122,9 @@ class Federation:
     (1, 3)
     """
 
-    def __init__(
-        self, sites: Iterable[Any], *, trust: str = "secure", colluding: int = 1
-    ) -> None:
+    def __init__(self, sites: Iterable[Any], *, trust: str = "secure", colluding: int = 1) -> None:
         self.model = trust_model(trust)
-        self.channels = tuple(
-            _channel(each, number, trust) for number, each in enumerate(sites)
-        )
+        self.channels = tuple(_channel(each, number, trust) for number, each in enumerate(sites))
         self.names = tuple(channel.name for channel in self.channels)
         self.colluding = colluding if self.model.masked else 0
         check_parties(self.names, self.colluding)
@@ -206,11 +202,10 @@ def introduce(sites: Sequence[Site]) -> None:
     """
     from discreet.sites.masks import Identity  # needs an optional package
 
+    own = {site.name: site.policy.identity or Identity() for site in sites}
     for site in sites:
-        site.identity = site.identity or Identity()
-    public = {site.name: site.identity.public for site in sites}
-    for site in sites:
-        site.peers = {name: key for name, key in public.items() if name != site.name}
+        peers = {name: each.public for name, each in own.items() if name != site.name}
+        site.policy = replace(site.policy, identity=own[site.name], peers=peers)
 
 
 def _channel(given: Any, number: int, trust: str) -> Channel:
@@ -218,7 +213,7 @@ def _channel(given: Any, number: int, trust: str) -> Channel:
     if isinstance(given, Site):
         return Local(given)
     if isinstance(given, tuple):
-        return Local(Site(f"site {number + 1}", *given, accepts=(trust,)))
+        return Local(Site(f"site {number + 1}", *given, policy=Policy(accepts=(trust,))))
     channel: Channel = given
     return channel
 
@@ -231,7 +226,9 @@ def _check_agreement(names: Sequence[str], about: Sequence[dict[str, Any]]) -> N
         if (first["schema"] is None) != (other["schema"] is None):
             raise SiteError(f"{pair}: one has a schema and the other has none.")
         if first["schema"] is not None:
-            _check_schemas(pair, Schema.from_toml(first["schema"]), Schema.from_toml(other["schema"]))
+            _check_schemas(
+                pair, Schema.from_toml(first["schema"]), Schema.from_toml(other["schema"])
+            )
         for one, two in zip(first["columns"], other["columns"], strict=False):
             if one != two:
                 raise SiteError(f"{pair} have other columns: {one!r} and {two!r} in one place.")
@@ -530,8 +527,10 @@ class SitesCurator(Curator):
         for (question, mechanism), found in zip(parts, self._rows.noisy(parts), strict=True):
             if isinstance(question, Gradient):
                 self._noisy = (found, question, mechanism)
-            is_median = isinstance(question, MedianCounts)
-            answers.append(question.chosen(found.values) if is_median else found)
+            if isinstance(question, MedianCounts):
+                answers.append(question.chosen(found.values))
+            else:
+                answers.append(found)
         return answers
 
     _noisy: tuple[NoisySum, Question[Any, Any], Gaussian] | None = None

@@ -48,7 +48,8 @@ class Identity:
     @property
     def public(self) -> bytes:
         """Public half, which the other sites are given beforehand."""
-        return self.key.public_key().public_bytes_raw()
+        public: bytes = self.key.public_key().public_bytes_raw()
+        return public
 
 
 class PairKeys:
@@ -107,7 +108,8 @@ def _claim(name: str, context: bytes, key: bytes) -> bytes:
 
 
 def _derived(secret: bytes, salt: bytes, info: bytes) -> bytes:
-    return HKDF(algorithm=SHA256(), length=32, salt=salt, info=info).derive(secret)
+    derived: bytes = HKDF(algorithm=SHA256(), length=32, salt=salt, info=info).derive(secret)
+    return derived
 
 
 def _stream(key: bytes, count: int) -> Words:

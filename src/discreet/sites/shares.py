@@ -42,23 +42,23 @@ class Share(NamedTuple):
 
 @dataclass(frozen=True)
 class GaussianShare(Gaussian):
-    """A part of the noise of a Gaussian mechanism: ``sharing`` such parts add up to all of it.
+    """A part of the noise of a Gaussian mechanism: ``parts`` of them add up to all of it.
 
     Privacy
     -------
-    The sum of at least ``sharing`` shares with the same grid, added to a sum on the grid, has the
+    The sum of at least ``parts`` shares with the same grid, added to a sum on the grid, has the
     cost of one release by ``Gaussian(noise_multiplier)``. Proof: docs/proofs/sites.md, part 2.
     """
 
-    sharing: int = 1
+    parts: int = 1
     name: ClassVar[str] = "gaussian share"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        integer("sharing", self.sharing, most=1000)
+        integer("parts", self.parts, most=1000)
 
     def _draw(self, noise: Noise, count: int, size: int, scale: float, grid: int) -> Integers:
-        own = scale / math.sqrt(self.sharing) * (1 + 2.0**-50)
+        own = scale / math.sqrt(self.parts) * (1 + 2.0**-50)
         if not own >= LEAST_RATIO * 2.0**grid:
             raise PrivacyError(
                 f"A site's noise would have a standard deviation of {own / 2.0**grid:g} steps of "
@@ -148,7 +148,9 @@ def divided(question: Any, mechanism: Any) -> tuple[SumQuestion, Gaussian]:
     The choice of a median becomes a noisy count of the same cost in Gaussian DP or less. All else
     must be a sum with Gaussian noise.
     """
-    if isinstance(question, MedianNorm | MedianSlope) and isinstance(mechanism, ExponentialMechanism):
+    if isinstance(question, MedianNorm | MedianSlope) and isinstance(
+        mechanism, ExponentialMechanism
+    ):
         mu = mechanism.loss.mu * (1 - 2.0**-50)
         return MedianCounts(question), Gaussian(1 / mu)
     if not is_divisible(question, mechanism):
@@ -180,5 +182,3 @@ def log2_distance(sites: int, ratio: float) -> float:
     tail = math.pi**2 * ratio**2 / 2 * math.log2(math.e)
     reach = 2 * math.pi * ratio**2 * math.sqrt(sites) + sites + 1
     return 2 + math.log2(reach * (sites + 1) + 4) - tail
-
-

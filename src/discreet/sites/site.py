@@ -31,7 +31,7 @@ from discreet.engines.blocks import attempted
 from discreet.errors import NotSupported, PrivacyError
 from discreet.ledger import Dataset
 from discreet.log import note
-from discreet.rows import UNIT_ROUNDOFF, Counts, Rows, Unit, Units, as_rows
+from discreet.rows import UNIT_ROUNDOFF, AffineMap, Counts, Rows, Unit, Units, as_rows
 from discreet.sites import wire
 from discreet.sites.shares import Share, is_divisible, share_of
 from discreet.sites.terms import Terms, trust_model
@@ -64,6 +64,7 @@ class SiteCurator(Curator):
             if not is_divisible(question, mechanism):
                 raise NotSupported("A site adds its share to sums with Gaussian noise alone.")
             question.check(self._public, mechanism)
+            _check_codes(self._table, getattr(question, "loss", None))
         self._charge(*((mechanism, question.uses) for question, mechanism in asked))
         exact = self._rows.answer([question for question, _ in asked])
         about: Any = {"sites": len(terms.sites), "sharing": terms.sharing}
@@ -71,6 +72,58 @@ class SiteCurator(Curator):
             share_of(value, question, mechanism, self._public, noise=self._noise, **about)
             for value, (question, mechanism) in zip(exact, asked, strict=True)
         ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """What a site agrees to, and whom it knows.
+
+    Parameters
+    ----------
+    accepts : sequence of {"secure", "local", "aggregator"}
+        Trust models under which it takes part.
+    least_colluding : int
+        Least number of colluding sites that a fit with secure aggregation must protect against.
+    peers : mapping
+        Public key of each other site by its name, for secure aggregation: whoever is not in it is
+        no site. They are exchanged beforehand, not through the coordinator.
+    identity : `discreet.sites.masks.Identity`, optional
+        Its own lasting key, for secure aggregation.
+    approve : callable, optional
+        Called with the `Terms` of a fit; returns None to take part, or the reason for a refusal.
+    """
+
+    accepts: Sequence[str] = ("secure", "local")
+    least_colluding: int = 0
+    peers: Mapping[str, bytes] = field(default_factory=dict)
+    identity: Any = None
+    approve: Callable[[Terms], str | None] | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.accepts:
+            trust_model(name)
+        integer("least_colluding", self.least_colluding, least=0)
+
+    def check(self, name: str, terms: Terms) -> None:
+        """Refuse terms that the site does not agree to."""
+        if terms.trust not in self.accepts:
+            known = " or ".join(map(repr, self.accepts))
+            raise PrivacyError(f"The site takes part with trust={known} only.")
+        if terms.model.masked:
+            if terms.colluding < self.least_colluding:
+                raise PrivacyError(
+                    f"The fit protects against {terms.colluding} colluding sites; this site needs "
+                    f"{self.least_colluding}."
+                )
+            unknown = [each for each in terms.sites if each not in (*self.peers, name)]
+            if unknown or self.identity is None:
+                raise PrivacyError(
+                    "The site has no key of its own, or was not told those of "
+                    f"{', '.join(map(repr, unknown)) or 'the others'}."
+                )
+        reason = None if self.approve is None else self.approve(terms)
+        if reason is not None:
+            raise PrivacyError(f"The site takes no part: {reason}")
 
 
 class Stored(NamedTuple):
@@ -84,6 +137,7 @@ class Stored(NamedTuple):
         if step == "targets":
             return self._replace(y=by(self.y))
         if step == "applied":
+            _check_map(getattr(by, "affine", None), self.X.shape[1])
             return self._replace(X=by.apply(self.X))
         if step == "expanded":
             return self._replace(X=by.transform(self.X))
@@ -140,17 +194,8 @@ class Site:
         The schema that made X of a table: all sites must have the same.
     ledger : Dataset, optional
         Data set of a ledger, charged with the whole budget of a fit before a row is read.
-    accepts : sequence of {"secure", "local", "aggregator"}
-        Trust models under which it takes part.
-    least_colluding : int
-        Least number of colluding sites that a fit with secure aggregation must protect against.
-    peers : mapping, optional
-        Public key of each other site by its name, for secure aggregation: whoever is not in it is
-        no site. They are exchanged beforehand, not through the coordinator.
-    identity : `discreet.sites.masks.Identity`, optional
-        Its own lasting key, for secure aggregation.
-    approve : callable, optional
-        Called with the `Terms` of a fit; returns None to take part, or the reason for a refusal.
+    policy : Policy
+        What the site agrees to, and whom it knows.
     random_state : int, optional
         For tests only: fix the noise, which then protects nobody.
 
@@ -169,11 +214,7 @@ class Site:
         *,
         schema: Schema | None = None,
         ledger: Dataset | None = None,
-        accepts: Sequence[str] = ("secure", "local"),
-        least_colluding: int = 0,
-        peers: Mapping[str, bytes] | None = None,
-        identity: Any = None,
-        approve: Callable[[Terms], str | None] | None = None,
+        policy: Policy | None = None,
         random_state: int | None = None,
     ) -> None:
         check_table(X)
@@ -181,11 +222,7 @@ class Site:
         self.columns = [str(column) for column in getattr(X, "columns", ())]
         self.schema = schema
         self.ledger = ledger
-        self.accepts = tuple(trust_model(each).name for each in accepts)
-        self.least_colluding = integer("least_colluding", least_colluding, least=0)
-        self.peers = dict(peers or {})
-        self.identity = identity
-        self.approve = approve
+        self.policy = Policy() if policy is None else policy
         self.record: list[dict[str, Any]] = []
         self._X = _table(X)
         self._y = np.asarray(y)
@@ -243,7 +280,7 @@ class Site:
             )
         visit.round += 1
         visit.digest = hashlib.sha256(visit.digest + message).digest()
-        doors = {
+        doors: dict[str, Callable[..., Any]] = {
             "agree": self._agree,
             "charge": self._charge,
             "make": self._make,
@@ -263,7 +300,7 @@ class Site:
             "size": self.size,
             "unit": self.unit,
             "schema": None if self.schema is None else self.schema.to_toml(),
-            "accepts": list(self.accepts),
+            "accepts": list(self.policy.accepts),
         }
 
     def _join(self, terms: Terms, message: bytes) -> dict[str, Any]:
@@ -277,35 +314,18 @@ class Site:
         if terms.model.masked:
             from discreet.sites.masks import PairKeys  # needs an optional package
 
-            visit.keys = PairKeys(self.name, self.identity, digest)
+            visit.keys = PairKeys(self.name, self.policy.identity, digest)
             signed = (visit.keys.signed.key, visit.keys.signed.signature)
         note("Site %s joined fit %s: %s.", self.name, terms.session[:8], terms.trust)
         return {"key": signed, "secure": visit.bits.secure}
 
     def _check(self, terms: Terms) -> None:
         """Refuse terms that are not those of this site."""
-        if terms.trust not in self.accepts:
-            known = " or ".join(map(repr, self.accepts))
-            raise PrivacyError(f"The site takes part with trust={known} only.")
         if self.name not in terms.sites:
             raise PrivacyError(f"{self.name!r} is not among the sites of the fit.")
         if terms.sizes[terms.sites.index(self.name)] != self.size or terms.unit != self.unit:
             raise PrivacyError("The terms state another unit, or number of units, of this site.")
-        if terms.model.masked:
-            if terms.colluding < self.least_colluding:
-                raise PrivacyError(
-                    f"The fit protects against {terms.colluding} colluding sites; this site needs "
-                    f"{self.least_colluding}."
-                )
-            unknown = [each for each in terms.sites if each not in (*self.peers, self.name)]
-            if unknown or self.identity is None:
-                raise PrivacyError(
-                    "The site has no key of its own, or was not told those of "
-                    f"{', '.join(map(repr, unknown)) or 'the others'}."
-                )
-        reason = None if self.approve is None else self.approve(terms)
-        if reason is not None:
-            raise PrivacyError(f"The site takes no part: {reason}")
+        self.policy.check(self.name, terms)
 
     def _agree(self, visit: Visit, keys: dict[str, tuple[bytes, bytes]]) -> None:
         """Agree on a key with each other site."""
@@ -313,7 +333,7 @@ class Site:
 
         if tuple(keys) != visit.terms.sites:
             raise PrivacyError("Keys must be those of all sites of the fit.")
-        visit.keys.agree({name: SignedKey(*each) for name, each in keys.items()}, self.peers)
+        visit.keys.agree({name: SignedKey(*each) for name, each in keys.items()}, self.policy.peers)
 
     def _charge(self, visit: Visit, measure: Any, total: str, delta: str) -> None:
         """Charge the ledger for all of the fit, before anything is read.
@@ -355,6 +375,7 @@ class Site:
         elif step == "sample":
             made = self._sampled(held, visit.terms, **arguments)
         elif step in DERIVED:
+            _check_map(arguments.get("map"), held.n_features)
             made = getattr(held, step)(**arguments)
         else:
             raise NotSupported(f"Sites make no other rows by {step!r}.")
@@ -444,9 +465,29 @@ class Site:
         note("Site %s ended fit %s: %s, budget %s.", self.name, terms.session[:8], why, outcome)
 
 
+def _check_map(map: AffineMap | None, width: int) -> None:
+    """Refuse an affine map of another number of columns, which compiled loops would not notice."""
+    if map is None:
+        return
+    fits = map.linear.shape[-1:] == (width,) and map.offset.shape == map.linear.shape[:1]
+    if map.linear.ndim not in (1, 2) or not fits or map.units.shape not in ((), (width,)):
+        raise PrivacyError(f"A message has an affine map that is not of {width} columns.")
+
+
+def _check_codes(rows: Rows, loss: Any) -> None:
+    """Refuse a loss of several outputs for targets that are not their numbers.
+
+    That all targets are known labels is public, as in every fit.
+    """
+    outputs = getattr(loss, "n_outputs", 1)
+    if outputs > 1 and not np.isin(rows.targets, np.arange(outputs)).all():
+        raise PrivacyError(f"The loss needs targets that are whole numbers below {outputs}.")
+
+
 def _table(X: Any) -> Any:
     """Return a table as an array of floating point numbers, or as CSR."""
     if sp.issparse(X):
-        return sp.csr_array(X)
+        matrix: Any = X
+        return matrix.tocsr()
     array: NDArray[Any] = np.asarray(X)
     return np.ascontiguousarray(array, dtype=np.float32 if array.dtype == np.float32 else float)

@@ -9,9 +9,8 @@ that row's own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from functools import partial
-from inspect import isclass
 from typing import Any
 
 import msgspec
@@ -50,11 +49,7 @@ _QUESTIONS = (
 
 _MECHANISMS = (Gaussian, ExponentialMechanism, PermuteAndFlip, LaplaceNoisyMax)
 
-_LOSSES = tuple(
-    each
-    for each in vars(objectives).values()
-    if isclass(each) and issubclass(each, objectives.Loss) and is_dataclass(each)
-)
+_LOSSES = (*objectives.LOSSES.values(), objectives.Softmax, objectives.MulticlassHinge)
 
 _MAPS = (
     AffineMap,
@@ -65,9 +60,9 @@ _MAPS = (
     preparation.Fourier,
 )
 
-TYPES: dict[str, Any] = {
-    kind.__name__: kind for kind in (*_QUESTIONS, *_MECHANISMS, *_LOSSES, *_MAPS, Terms)
-}
+_KNOWN: tuple[Any, ...] = (*_QUESTIONS, *_MECHANISMS, *_LOSSES, *_MAPS, Terms)
+
+TYPES: dict[str, Any] = {kind.__name__: kind for kind in _KNOWN}
 """Dataclasses that a message may have, by name."""
 
 RULES: dict[str, Callable[..., Any]] = {
@@ -99,32 +94,40 @@ def decode(message: bytes) -> Any:
 
 def _plain(value: Any) -> Any:
     """Return a value as lists, dictionaries and bytes with marks of what they were."""
-    if value is None or isinstance(value, bool | int | float | str | bytes):
-        return value.item() if isinstance(value, np.generic) else value
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, np.ndarray):
-        if value.dtype.kind not in _KINDS:
-            raise PrivacyError(f"An array of {value.dtype} cannot be sent to a site.")
-        own = np.ascontiguousarray(value)
-        return {"array": own.dtype.str, "shape": list(value.shape), "bytes": own.tobytes()}
+    if value is None or isinstance(value, bool | int | float | str | bytes):
+        return value
     if isinstance(value, list):
         return [_plain(each) for each in value]
     if isinstance(value, tuple):
         return {"tuple": [_plain(each) for each in value]}
     if isinstance(value, dict):
         return {"dict": [[_plain(name), _plain(each)] for name, each in value.items()]}
+    if isinstance(value, np.ndarray):
+        return _plain_array(value)
     if isinstance(value, partial):
-        name = _RULE_NAMES.get(value.func)
-        settings = {key: each for key, each in value.keywords.items() if each is not np.float64}
-        if name is None or value.args:
-            raise PrivacyError("A function that sites do not know cannot be sent to them.")
-        return {"rule": name, "settings": _plain(settings)}
+        return _plain_rule(value)
     kind = type(value)
     if TYPES.get(kind.__name__) is not kind:
         raise PrivacyError(f"A {kind.__name__} cannot be sent to a site.")
-    own_fields = (each.name for each in fields(value) if each.init)
-    return {"type": kind.__name__, "fields": {name: _plain(getattr(value, name)) for name in own_fields}}
+    own = (each.name for each in fields(value) if each.init)
+    return {"type": kind.__name__, "fields": {name: _plain(getattr(value, name)) for name in own}}
+
+
+def _plain_array(value: NDArray[Any]) -> dict[str, Any]:
+    if value.dtype.kind not in _KINDS:
+        raise PrivacyError(f"An array of {value.dtype} cannot be sent to a site.")
+    own = np.ascontiguousarray(value)
+    return {"array": own.dtype.str, "shape": list(value.shape), "bytes": own.tobytes()}
+
+
+def _plain_rule(value: partial[Any]) -> dict[str, Any]:
+    name = _RULE_NAMES.get(value.func)
+    if name is None or value.args:
+        raise PrivacyError("A function that sites do not know cannot be sent to them.")
+    settings = {key: each for key, each in value.keywords.items() if each is not np.float64}
+    return {"rule": name, "settings": _plain(settings)}
 
 
 def _made(value: Any) -> Any:
