@@ -41,6 +41,7 @@ from discreet.estimators import (
 from discreet.evaluation.model import check_threshold
 from discreet.ledger import Dataset
 from discreet.preparation import Bounds, Radius, Step, check_steps
+from discreet.sites import Federation
 from discreet.solvers import resolve
 from discreet.table_model import TableModel, with_unit
 from discreet.tables import Column, Numeric, Schema, Target
@@ -103,7 +104,7 @@ def fit(
     ----------
     target : str or None
         Column to predict; None: the schema's target.
-    table : path, list of paths, or table
+    table : path, list of paths, table, or `discreet.sites.Federation`
         A file (CSV, Parquet, Feather), a folder or a pattern of such files, or a list of them; a
         pandas or polars table, or any other source that ``Schema.open`` takes. It may be larger
         than memory.
@@ -231,26 +232,35 @@ def fit(
         estimator.progress = lambda at: progress("fitting", at.spent_share)
     estimator.check_settings()
     start = time.perf_counter()
-    read = table if found.source is None else found.source
-    try:
-        if engine is None:
-            shown = None if progress is None else partial(progress, "reading")
-            encoded: Any = tables.read(read, declared, memory=memory, folder=folder, progress=shown)
-        else:
-            from discreet.engines import dask  # an optional dependency
-
-            encoded = dask.open(table, declared, labels=False)
-    except TableError as problem:
-        if not found.hint:
-            raise
-        raise TableError(f"{problem} {found.hint}") from None
-    X, y, groups = encoded
+    read = table if found.source is None or engine is not None else found.source
+    shown = None if progress is None else partial(progress, "reading")
+    place: Any = {"memory": memory, "folder": folder, "progress": shown}
+    X, y, groups = _encoded(read, declared, engine, place, found.hint)
     begun = time.perf_counter()
     estimator.fit(EncodedRows(X, declared), y, groups=groups)
     estimator.progress = None
     if own.is_classification:  # it was fitted to codes, which need far less memory
         estimator.rename_classes(found.labels)
     return TableModel(estimator, declared, threshold, begun - start, time.perf_counter() - begun)
+
+
+def _encoded(
+    table: Any, schema: Schema, engine: str | None, place: dict[str, Any], hint: str
+) -> tuple[Any, Any, Any]:
+    """Return X, y and groups of a table: here, on workers, or at sites."""
+    if isinstance(table, Federation):
+        return table.open(schema)
+    try:
+        if engine is None:
+            read: tuple[Any, Any, Any] = tables.read(table, schema, **place)
+            return read
+        from discreet.engines import dask  # an optional dependency
+
+        return dask.open(table, schema, labels=False)
+    except TableError as problem:
+        if not hint:
+            raise
+        raise TableError(f"{problem} {hint}") from None
 
 
 @dataclass(frozen=True)

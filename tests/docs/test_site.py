@@ -19,8 +19,8 @@ TUTORIALS = sorted((DOCS / "tutorials").glob("*.py"))
 PACKAGES = (
     "discreet", "discreet.audit", "discreet.card", "discreet.core", "discreet.engines",
     "discreet.errors", "discreet.estimators", "discreet.exact", "discreet.ledger",
-    "discreet.objectives", "discreet.preparation", "discreet.rows", "discreet.solvers",
-    "discreet.tables", "discreet.tuning",
+    "discreet.objectives", "discreet.preparation", "discreet.rows", "discreet.sites",
+    "discreet.solvers", "discreet.tables", "discreet.tuning",
 )  # fmt: skip
 
 spec = importlib.util.spec_from_file_location("check_site", ROOT / "tools" / "check_site.py")

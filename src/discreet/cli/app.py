@@ -21,7 +21,7 @@ import typer
 from typer import Option
 
 import discreet
-from discreet.cli import audit, demo, describe, fit, ledger, predict, schema_commands, state
+from discreet.cli import audit, demo, describe, fit, ledger, predict, schema_commands, site, state
 from discreet.cli.exits import (
     CommandError,
     Exit,
@@ -54,6 +54,8 @@ _COMMANDS: dict[str, typer.Typer | Callable[..., Any]] = {
     "explain": describe.explain,
     "ledger": ledger.app,
     "plan": fit.plan,
+    "site": site.app,
+    "federate": site.federate,
     "audit": audit.audit,
     "solvers": describe.solvers,
     "demo": demo.demo,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Integral
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,8 +20,6 @@ from discreet.core.curator import Curator
 from discreet.core.noise import Noise
 from discreet.rows.rows import AskedRows
 from discreet.rows.units import Unit
-
-Kind = TypeVar("Kind", bound=Curator)
 
 
 def bits_of(random_state: Any) -> Bits:
@@ -65,6 +63,8 @@ class Session(Unique):
         True if the noise comes from the operating system, not from a seed.
     """
 
+    _kind: type[Curator] = Curator
+
     def __init__(
         self,
         budget: Budget,
@@ -95,16 +95,6 @@ class Session(Unique):
         The rows were made with the unit of this session, or nothing is read. The account sees to it
         that all shares together are at most 1.
         """
-        return self._curator(Curator, rows, stream, share, n_rows)
-
-    def _curator(
-        self,
-        kind: type[Kind],
-        rows: AskedRows,
-        stream: Stream | None,
-        share: Fraction,
-        n_rows: int | None,
-    ) -> Kind:
         if stream is None:
             [stream] = self.streams(1)
-        return kind(rows, self.account, Noise(stream._bits), share, n_rows)
+        return self._kind(rows, self.account, Noise(stream._bits), share, n_rows)

@@ -18,20 +18,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core import Budget
-from discreet.core.account import Chargeable
-from discreet.core.bits import Bits
-from discreet.core.session import Session
 from discreet.engines.blocks import Part
 from discreet.errors import PrivacyError
 from discreet.ids import MIXED, compared
-from discreet.rows import Unit, Units
+from discreet.rows import Units
 from discreet.rows.partitions import Block, Engine, PartitionedRows, partitioned_rows
-
-WORKERS = (
-    "the rows are in blocks on workers of {}, which see them and are trusted with them, like the "
-    "scheduler; noise was added on the client alone"
-)
 
 Rule = Callable[[NDArray[Any]], NDArray[Any]]  # can be pickled: from targets of rows to others
 
@@ -64,15 +55,6 @@ class BlockTable:
     dtype: np.dtype[Any]
     header: Any
     has_units: bool = False
-
-    @property
-    def condition(self) -> str:
-        """Statement of who sees the rows and where noise is added."""
-        return WORKERS.format(self.place)
-
-    def session(self, budget: Budget, unit: Unit, ledger: Chargeable | None, bits: Bits) -> Session:
-        """Return the session of a fit to the table."""
-        return Session(budget, unit, ledger=ledger, bits=bits)
 
     def by_units(self) -> Self:
         """Return the table with weights by which each unit counts once, whatever rows it has.

@@ -59,6 +59,11 @@ PUBLIC = (
 )
 """What every fit treats as public, in addition to the number of units."""
 
+WORKERS = (
+    "the rows are in blocks on workers of {}, which see them and are trusted with them, like the "
+    "scheduler; noise was added on the client alone"
+)
+
 DIVIDED = "the budget was divided between preparation and model before a row was read"
 
 DIVIDED_LATER = (
@@ -181,7 +186,7 @@ def _open(
         solver = "auto" if known is None else known.solver.name
         payer = payer.noting(estimator=settings.kind.__name__, solver=solver, **process.details)
     bits = bits_of(process.random_state) if bits is None else bits
-    make = Session if inputs.y is not None else inputs.X.session
+    make = Session if inputs.y is not None else getattr(inputs.X, "session", Session)
     return Opened(make(whole, units.unit, ledger=payer, bits=bits), outside, earlier_fits)
 
 
@@ -427,7 +432,7 @@ def state(run: Run, fitted: Fitted) -> Statement:
         conditions += (method.inference[0].condition,)
     conditions += fitted.solution.conditions
     if inputs.y is None:
-        conditions += (inputs.X.condition,)
+        conditions += (getattr(inputs.X, "condition", WORKERS.format(inputs.X.place)),)
     if units.unit != "row" or units.condition:
         conditions = units.stated(conditions)
     if run.plan.spends.epsilon > method.models.epsilon:

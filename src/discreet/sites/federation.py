@@ -28,12 +28,11 @@ from discreet.core.bits import Bits
 from discreet.core.curator import Asked, averaged
 from discreet.core.noise import from_grid
 from discreet.core.questions import Gradient, Question
-from discreet.core.session import Session, Stream
+from discreet.core.session import Session
 from discreet.engines import BlockTable, BlockTarget, BlockUnits
 from discreet.errors import NotSupported, PrivacyError
 from discreet.rows import AffineMap, Counts, Sum, Unit
 from discreet.rows.partitions import added
-from discreet.rows.rows import AskedRows
 from discreet.sites import wire
 from discreet.sites.shares import MedianCounts, divided, summed
 from discreet.sites.site import Policy, Site
@@ -134,11 +133,19 @@ class Federation:
         if self.model.masked and len(made) == len(self.channels):
             introduce(made)
 
-    def open(self) -> tuple[Any, BlockTarget, BlockUnits | None]:
-        """Return X, y and groups for ``fit``, once all sites have said what is public of them."""
+    def open(self, schema: Schema | None = None) -> tuple[Any, BlockTarget, BlockUnits | None]:
+        """Return X, y and groups for ``fit``, once all sites have said what is public of them.
+
+        With a ``schema``, sites must have made their rows by this one.
+        """
         about = [self._described(channel) for channel in self.channels]
         _check_agreement(self.names, about)
         first = about[0]
+        if schema is not None:
+            if first["schema"] is None:
+                raise SiteError("The sites have no schema, and the fit was given one.")
+            found = Schema.from_toml(first["schema"])
+            _check_schemas("The given schema and that of the sites", schema, found)
         sizes = tuple(each["size"] for each in about)
         has_units = first["unit"] != "row"
         table = SiteTable(
@@ -557,20 +564,12 @@ class SitesCurator(Curator):
 class SitesSession(Session):
     """The session of a fit over sites: its ledger is all of theirs."""
 
+    _kind = SitesCurator
+
     def __init__(self, meeting: Meeting, budget: Budget, unit: Unit, bits: Bits) -> None:
         super().__init__(budget, unit, ledger=SitesLedger(meeting), bits=bits)
         self.meeting = meeting
         self.secure = self.bits.secure if meeting.terms.model.exact else meeting.secure
-
-    def curator(
-        self,
-        rows: AskedRows,
-        stream: Stream | None = None,
-        share: Fraction = Fraction(1),
-        n_rows: int | None = None,
-    ) -> SitesCurator:
-        """Return a curator of rows at sites."""
-        return self._curator(SitesCurator, rows, stream, share, n_rows)
 
 
 class _NoEngine:
@@ -596,7 +595,7 @@ class SiteTable(BlockTable):
     def condition(self) -> str:
         """The trust model, and whose privacy unit is meant."""
         terms = self.federation.meeting.terms
-        return f"{terms.statement}; {PER_SITE.format(unit=terms.unit)}"
+        return f"{terms.statement}; {PER_SITE[terms.unit]}"
 
     def session(
         self, budget: Budget, unit: Unit, ledger: Chargeable | None, bits: Bits

@@ -20,7 +20,7 @@ from discreet.core import ExponentialMechanism, Gaussian, Noise
 from discreet.core.noise import Integers, on_grid
 from discreet.core.questions import MedianNorm, MedianSlope, Public, SumQuestion
 from discreet.errors import NotSupported, PrivacyError
-from discreet.rows import Rows, Sum
+from discreet.rows import UNIT_ROUNDOFF, Rows, Sum
 from discreet.rows.moments import norm_candidates
 from discreet.validate import FloatArray, integer
 
@@ -126,8 +126,8 @@ class MedianCounts(SumQuestion):
         pairs[-1] += counts.values[-1]  # beyond the last candidate
         blocks = np.add.reduceat(pairs, np.arange(0, pairs.size, BLOCK))
         both = np.concatenate([pairs, blocks]).astype(np.float64) / counts.unit
-        error = (counts.unit > 1) * 2.0**-52 * (rows.public_size + 1) * math.sqrt(both.size)
-        return Sum(both, float(error))
+        rounding = 2 * UNIT_ROUNDOFF * (rows.public_size + 1) * math.sqrt(both.size)
+        return Sum(both, rounding if counts.unit > 1 else 0.0)
 
     def chosen(self, noisy: FloatArray) -> float:
         """Return the smallest candidate that about half of the noisy count does not exceed."""
@@ -179,6 +179,8 @@ def log2_distance(sites: int, ratio: float) -> float:
 
     ``ratio`` is the standard deviation of one in steps of the grid. Docs/proofs/sites.md, part 2.
     """
-    tail = math.pi**2 * ratio**2 / 2 * math.log2(math.e)
+    exponent = math.pi**2 * ratio**2 / 2
+    alias = 2.01 * math.exp(-exponent)
     reach = 2 * math.pi * ratio**2 * math.sqrt(sites) + sites + 1
-    return 2 + math.log2(reach * (sites + 1) + 4) - tail
+    growth = sites * math.log2(1 + alias)
+    return math.log2(1.01 * reach * (sites + 1) + 2) + growth - exponent * math.log2(math.e)

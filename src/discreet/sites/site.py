@@ -232,6 +232,7 @@ class Site:
         self._random_state = random_state
         self._visit: Visit | None = None
         self._refusal: str | None = None
+        self._watcher: Callable[[Site], None] | None = None
         self._lock = threading.Lock()
 
     @property
@@ -243,6 +244,10 @@ class Site:
     def size(self) -> int:
         """Number of its units: public."""
         return int(self._X.shape[0]) if self._units is None else self._units.count
+
+    def watch(self, watcher: Callable[[Site], None]) -> None:
+        """Call a function after each entry of the record, with this site."""
+        self._watcher = watcher
 
     def refuse(self, reason: str | None) -> None:
         """Refuse all messages from now on, for this reason; None takes part again."""
@@ -463,6 +468,8 @@ class Site:
             }
         )
         note("Site %s ended fit %s: %s, budget %s.", self.name, terms.session[:8], why, outcome)
+        if self._watcher is not None:
+            self._watcher(self)
 
 
 def _check_map(map: AffineMap | None, width: int) -> None:

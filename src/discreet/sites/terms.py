@@ -71,11 +71,14 @@ TRUST_MODELS = {
 }
 """Trust models by name."""
 
-PER_SITE = (
-    "the unit is one {unit} at one site: a {unit} with rows at s sites moves every sum by up to s "
-    "times as much, and has s times the stated μ"
-)
-"""Condition on units that have rows at several sites, which do not compare ids."""
+PER_SITE = {
+    "row": "the unit is one row at one site",
+    "person": (
+        "the unit is one person at one site: sites do not compare ids, so a person with rows at s "
+        "sites moves every sum by up to s times as much, and has s times the stated μ"
+    ),
+}
+"""Condition on the unit, by unit."""
 
 
 def trust_model(name: str) -> TrustModel:
