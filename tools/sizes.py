@@ -48,6 +48,7 @@ RINGS: dict[str, tuple[str, ...]] = {
         "tables/encoder.py",
         "tables/messages.py",
     ),
+    "7. sites: shares of noise, masks, messages": ("sites",),
     "checks and errors, used by all": ("validate.py", "errors.py"),
 }
 """Trusted code, from the inside out: files and folders of the package."""
@@ -69,6 +70,8 @@ UNTRUSTED: dict[str, str] = {
     "objectives/advice.py": "advises solvers, whose questions are bounded and charged",
     "objectives/announce.py": "tells a user that kernels are being compiled",
     "rows/curvature.py": "steers an optimiser, whose point the certificate must accept",
+    "sites/https.py": "carries messages between parties, each of which checks what it gets",
+    "sites/report.py": "shows what a site released",
     "tuning/candidates.py": "plans runs; their budget is checked when it is made and spent",
     "tuning/recompute.py": "recomputes a guarantee with another accountant: it can only accuse",
 }

@@ -42,6 +42,7 @@ from discreet.estimators import (
 from discreet.evaluation.model import check_threshold
 from discreet.ledger import Dataset
 from discreet.preparation import Bounds, Radius, Step, check_steps
+from discreet.sites import Federation
 from discreet.solvers import resolve
 from discreet.table_model import TableModel, with_unit
 from discreet.tables import Categorical, Column, Ignored, Numeric, Schema, Target
@@ -105,7 +106,7 @@ def fit(
     ----------
     target : str or None
         Column to predict; None: the schema's target.
-    table : path, list of paths, or table
+    table : path, list of paths, table, or `discreet.sites.Federation`
         A file (CSV, Parquet, Feather), a folder or a pattern of such files, or a list of them; a
         pandas or polars table, or any other source that ``Schema.open`` takes. It may be larger
         than memory.
@@ -258,6 +259,14 @@ def _read(
             f"the levels of {discovered[0]!r} are found in a table of this process, and "
             f"engine={engine!r} reads on workers. Leave out engine, or list the levels."
         )
+    if isinstance(table, Federation):
+        if discovered:
+            raise NotSupported(
+                f"the levels of {discovered[0]!r} are found in one table, and these rows are at "
+                "several sites. List the levels in the schema."
+            )
+        X, y, groups = table.open(schema)
+        return EncodedRows(X, schema), y, groups
     try:
         if discovered:
             return _unencoded(read, schema, discovered[0])

@@ -14,7 +14,7 @@ from discreet.core import Noise
 
 SOURCE = Path(__file__).parents[2] / "src" / "discreet"
 
-TRUSTED = ("core", "exact", "audit")
+TRUSTED = ("core", "exact", "audit", "sites")
 """Packages that may make accounts and draw noise."""
 
 MADE = {"Account", "Noise", "PlannedFilter", "PrivacyFilter"}

@@ -20,7 +20,7 @@ PACKAGES = (
     "discreet", "discreet.audit", "discreet.card", "discreet.core", "discreet.datasets",
     "discreet.engines", "discreet.errors", "discreet.estimators", "discreet.exact",
     "discreet.ledger", "discreet.objectives", "discreet.preparation", "discreet.rows",
-    "discreet.solvers", "discreet.tables", "discreet.tuning",
+    "discreet.sites", "discreet.solvers", "discreet.tables", "discreet.tuning",
 )  # fmt: skip
 
 spec = importlib.util.spec_from_file_location("check_site", ROOT / "tools" / "check_site.py")

@@ -52,7 +52,9 @@ def test_every_package_is_counted_and_rings_are_disjoint():
 def test_the_core_and_all_trusted_code_are_small():
     """A feature that needs more raises the number in a change that says why."""
     assert sizes.packages()["core"].code <= 2_000
-    assert sizes.rings()["all trusted code"].code <= 11_475
+    sites = sizes.rings()["7. sites: shares of noise, masks, messages"].code
+    assert sizes.rings()["all trusted code"].code - sites <= 11_475
+    assert sites <= 1_200  # a fit of one table rests on none of them
 
 
 ROWS = {"discreet.rows", "discreet.ids", "discreet.core.account", "discreet.core.noise"}
@@ -91,11 +93,15 @@ def test_the_list_of_trusted_code_is_complete():
 
 
 BESIDE = {
+    "estimators/classifiers.py": "makes the target of a row from that row's own label",
     "estimators/engine.py": "numbers fits; the fit itself is charged by its own account",
     "estimators/scoring.py": "hands rows and a public model to rows/scored.py, which has the unit",
+    "estimators/regressors.py": "makes the target of a row from that row's own number",
     "guarantee_file.py": "writes a guarantee as plain data and reads it",
     "log.py": "notes events for people",
     "page.py": "writes pages for people",
+    "preparation/__init__.py": "names steps and features; those that make rows are trusted",
+    "preparation/pipeline.py": "writes rows under an affine map, each from one row",
     "preparation/steps.py": "has the base classes of steps, which ask a curator",
     "solvers/__init__.py": "names solvers, which ask a curator and never see rows",
     "statement.py": "words a guarantee for people",

@@ -30,6 +30,7 @@ from discreet.cli import (
     ledger,
     predict,
     schema_commands,
+    site,
     state,
 )
 from discreet.cli.exits import (
@@ -64,6 +65,8 @@ _COMMANDS: dict[str, typer.Typer | Callable[..., Any]] = {
     "explain": describe.explain,
     "ledger": ledger.app,
     "plan": fit.plan,
+    "site": site.app,
+    "federate": site.federate,
     "audit": audit.audit,
     "solvers": describe.solvers,
     "demo": demo.demo,

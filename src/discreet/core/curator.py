@@ -178,7 +178,7 @@ class Curator(AccountPart):
         question.check(self._public, mechanism)
         self._charge((mechanism, 1))
         second = question.release(exact, mechanism, self._public, self._noise)
-        merged = _averaged(gradient, second)
+        merged = averaged(gradient, second)
         self._measured = (merged, exact, question)
         return merged
 
@@ -376,7 +376,7 @@ def _check_proof(proven_for: Relation, rows: Rows, relation: Relation) -> None:
         )
 
 
-def _averaged(first: NoisySum, second: NoisySum) -> NoisySum:
+def averaged(first: NoisySum, second: NoisySum) -> NoisySum:
     """Return the average of two Gaussian measurements of a sum, weighted by precision."""
     assert isinstance(first.mechanism, Gaussian)
     assert isinstance(second.mechanism, Gaussian)

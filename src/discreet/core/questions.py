@@ -188,16 +188,19 @@ class SumQuestion(Question[Rows, NoisySum]):
             return math.sqrt(relation.rows_changed) * self.bound * ACUTE_ROOM
         return relation.rows_changed * self.bound
 
+    def limits(self, exact: Sum, public: Public) -> tuple[float, float]:
+        """Return the sensitivity with twice the rounding error, and the bound on a coordinate."""
+        largest = self.bound if self.largest is None else self.largest
+        sensitivity = self.sensitivity(public.relation) + 2 * exact.error
+        return sensitivity, (public.n_rows + 1) * largest + exact.error
+
     def release(
         self, exact: Sum, mechanism: AdditiveMechanism, public: Public, noise: Noise
     ) -> NoisySum:
         """Add noise to the sum; twice its rounding error is part of the sensitivity."""
-        largest = self.bound if self.largest is None else self.largest
+        sensitivity, magnitude = self.limits(exact, public)
         values, scale = mechanism.release(
-            exact.values,
-            sensitivity=self.sensitivity(public.relation) + 2 * exact.error,
-            magnitude=(public.n_rows + 1) * largest + exact.error,
-            noise=noise,
+            exact.values, sensitivity=sensitivity, magnitude=magnitude, noise=noise
         )
         if isinstance(mechanism, L2Norm):  # a norm of Gamma(d), in a uniform direction
             scale *= math.sqrt(values.size + 1)

@@ -63,6 +63,8 @@ class Session(Unique):
         True if the noise comes from the operating system, not from a seed.
     """
 
+    _kind: type[Curator] = Curator
+
     def __init__(
         self,
         budget: Budget,
@@ -73,7 +75,7 @@ class Session(Unique):
     ) -> None:
         self.account = Account(budget, ledger, unit)
         self.bits: Final = SystemBits() if bits is None else bits
-        self.secure: Final = self.bits.secure
+        self.secure = self.bits.secure
 
     def streams(self, count: int) -> list[Stream]:
         """Return ``count`` independent sources of noise, one for each curator to come."""
@@ -95,4 +97,4 @@ class Session(Unique):
         """
         if stream is None:
             [stream] = self.streams(1)
-        return Curator(rows, self.account, Noise(stream._bits), share, n_rows)
+        return self._kind(rows, self.account, Noise(stream._bits), share, n_rows)

@@ -74,7 +74,7 @@ class Held:
             size = sum(array.nbytes for array in _arrays(block))
             return cls(id, mark_of(key, block), laid_out(block), size)
 
-        held, problem = _tried(made)
+        held, problem = attempted(made)
         return held if problem is None else cls(id, b"", None, 0, problem)
 
     def numbered(self, id: int) -> Held:
@@ -86,14 +86,14 @@ class Held:
         """Hold what ``task`` makes of the content; it shares the table with this one."""
         if self.problem is not None:
             return self
-        content, problem = _tried(lambda: task(self.content))
+        content, problem = attempted(lambda: task(self.content))
         return replace(self, content=content, shared=SHARED, problem=problem)
 
     def answer(self, task: Task) -> Answer:
         """Return the result of ``task`` for the content."""
         result, problem = None, self.problem
         if problem is None:
-            result, problem = _tried(lambda: task(self.content))
+            result, problem = attempted(lambda: task(self.content))
         return Answer(self.id, self.mark, result, problem)
 
     def __sizeof__(self) -> int:
@@ -212,7 +212,7 @@ def _sound(answers: Iterable[Answer]) -> list[Answer]:
     return found
 
 
-def _tried(work: Callable[[], Any]) -> tuple[Any, str | None]:
+def attempted(work: Callable[[], Any]) -> tuple[Any, str | None]:
     """Return (result, None), or (None, what went wrong) in words that show no cell."""
     try:
         return work(), None

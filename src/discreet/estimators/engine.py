@@ -186,7 +186,8 @@ def _open(
         solver = "auto" if known is None else known.solver.name
         payer = payer.noting(estimator=settings.kind.__name__, solver=solver, **process.details)
     bits = bits_of(process.random_state) if bits is None else bits
-    return Opened(Session(whole, units.unit, ledger=payer, bits=bits), outside, earlier_fits)
+    make = Session if inputs.y is not None else getattr(inputs.X, "session", Session)
+    return Opened(make(whole, units.unit, ledger=payer, bits=bits), outside, earlier_fits)
 
 
 def begin(settings: Settings, method: Method, inputs: Inputs, opened: Opened | None = None) -> Run:
@@ -431,7 +432,7 @@ def state(run: Run, fitted: Fitted) -> Statement:
         conditions += (method.inference[0].condition,)
     conditions += fitted.solution.conditions
     if inputs.y is None:
-        conditions += (WORKERS.format(inputs.X.place),)
+        conditions += (getattr(inputs.X, "condition", WORKERS.format(inputs.X.place)),)
     if units.unit != "row" or units.condition:
         conditions = units.stated(conditions)
     if run.plan.spends.epsilon > method.models.epsilon:

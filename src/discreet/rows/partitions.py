@@ -164,7 +164,7 @@ def _counts(answers: list[Counts]) -> Counts:
     return Counts(values.sum(axis=0), unit)
 
 
-def _added(answers: list[Any]) -> Sum | Counts:
+def added(answers: list[Any]) -> Sum | Counts:
     """Add up the partitions' answers to one question."""
     if all(isinstance(answer, Counts) for answer in answers):
         return _counts(answers)
@@ -278,7 +278,7 @@ class PartitionedRows:
     def answer(self, questions: Sequence[Summed]) -> list[Any]:
         """Return the exact answer to each question: those of the partitions, added up."""
         found = self._replies(Answer(secrets.token_hex(8), tuple(questions)))
-        return [_added([part[at] for part in found]) for at in range(len(questions))]
+        return [added([part[at] for part in found]) for at in range(len(questions))]
 
     def answers(self, name: str, *arguments: Any, **settings: Any) -> list[Any]:
         """Ask every partition; return one answer of each, in the order of their ids."""

@@ -1,0 +1,308 @@
+"""A site answers what it agreed to, once and in order, and charges before it reads."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from discreet import Budget
+from discreet.core import Gaussian
+from discreet.core.questions import Gradient, MedianNorm, RowSum
+from discreet.ledger import Ledger
+from discreet.objectives import Logistic, Softmax
+from discreet.rows import AffineMap
+from discreet.sites import Policy, Site, Terms, wire
+from discreet.sites.masks import Identity
+
+BUDGET = Budget(1.0, 1e-6, "add_remove")
+TOTAL = BUDGET.total("gdp")
+
+
+def table(n=50, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, np.where(rng.random(n) < 0.5, 1.0, -1.0)
+
+
+def terms(trust="local", sites=("a", "b"), sizes=(50, 50), unit="row", colluding=0, session="s1"):
+    return Terms(session, trust, colluding, sites, sizes, unit, 1.0, 1e-6, "add_remove")
+
+
+class Caller:
+    """A coordinator of one site, which may send anything."""
+
+    def __init__(self, site, agreed=None):
+        self.site = site
+        self.terms = agreed or terms()
+        self.round = 0
+
+    def raw(self, content):
+        return wire.decode(self.site.handle(wire.encode(content)))
+
+    def join(self):
+        self.round = 0
+        return self.raw({"do": "join", "terms": self.terms})
+
+    def send(self, do, **settings):
+        self.round += 1
+        about = {"session": self.terms.session, "round": self.round}
+        return self.raw({"do": do, **about, "settings": settings})
+
+    def charge(self):
+        return self.send("charge", measure="gdp", total=str(TOTAL), delta="0")
+
+    def rows(self, handle=1):
+        arguments = {"fit_intercept": True, "row_norm": None}
+        return self.send("make", source=0, handle=handle, step="rows", arguments=arguments)
+
+    def opened(self):
+        for reply in (self.join(), self.charge(), self.rows()):
+            assert "answer" in reply, reply
+        return self
+
+    def share(self, question=None, mechanism=None, handle=1):
+        question = question or Gradient(Logistic(), np.zeros(4), 1.0)
+        return self.send("share", handle=handle, asked=[(question, mechanism or Gaussian(100.0))])
+
+
+def local(**about):
+    return Site("a", *table(), policy=Policy(accepts=("local",)), **about)
+
+
+def test_a_site_answers_with_noise():
+    reply = Caller(local(random_state=0)).opened().share()
+    [(words, grid, scale)] = reply["answer"]
+    assert words.dtype == np.uint64
+    assert words.size == 4
+    assert scale == pytest.approx(100.0, rel=1e-3)
+    assert np.abs(words.view(np.int64) * 2.0**grid).max() < 1000
+
+
+def test_what_is_public_of_a_site():
+    site = Site("a", *table(), groups=np.arange(50) // 2)
+    about = Caller(site).raw({"do": "describe"})["answer"]
+    assert about["size"] == 25
+    assert about["unit"] == "person"
+    assert set(about) == {
+        "columns", "width", "dtype", "sparse", "size", "unit", "schema", "accepts"
+    }  # fmt: skip
+
+
+class Watched:
+    """A ledger that records when it was charged, and can refuse."""
+
+    def __init__(self, refuses=False):
+        self.events = []
+        self.refuses = refuses
+
+    def noting(self, **details):
+        return self
+
+    def charge(self, measure, total, delta, budget, unit):
+        if self.refuses:
+            raise wire.PrivacyError("The limit is reached.")
+        self.events.append((measure, total, unit))
+        return self
+
+    def confirm(self):
+        self.events.append("confirmed")
+
+    def give_back(self):
+        self.events.append("given back")
+
+
+def test_nothing_is_read_before_the_ledger_was_charged():
+    caller = Caller(local(ledger=Watched()))
+    caller.join()
+    caller.rows()
+    assert "once the fit was charged" in caller.share()["refused"]
+    assert caller.site.ledger.events == []
+    caller.charge()
+    assert caller.site.ledger.events == [("gdp", TOTAL, "row")]
+    assert "answer" in caller.share()
+
+
+def test_a_ledger_that_refuses_ends_it():
+    caller = Caller(local(ledger=Watched(refuses=True)))
+    caller.join()
+    assert "refused" in caller.charge()
+    caller.rows()
+    assert "once the fit was charged" in caller.share()["refused"]
+
+
+def test_the_site_charges_its_own_budget_whatever_the_coordinator_says():
+    caller = Caller(local(ledger=Watched()))
+    caller.join()
+    caller.send("charge", measure="gdp", total="1/1000000", delta="0")
+    assert caller.site.ledger.events == [("gdp", TOTAL, "row")]
+
+
+def test_the_filter_of_a_site_ends_its_answers():
+    """Two answers that cost two fifths of μ² each fit, and a third does not."""
+    mechanism = Gaussian.sharing(float(TOTAL) * 0.4)
+    caller = Caller(local()).opened()
+    for _ in range(2):
+        assert "answer" in caller.share(mechanism=mechanism)
+    assert "is left" in caller.share(mechanism=mechanism)["refused"]
+    assert "answer" in caller.share(mechanism=Gaussian.sharing(float(TOTAL) * 0.15))
+
+
+def test_rows_of_another_step_spend_from_the_same_filter():
+    mechanism = Gaussian.sharing(float(TOTAL) * 0.9)
+    caller = Caller(local()).opened()
+    caller.rows(handle=2)
+    assert "answer" in caller.share(mechanism=mechanism, handle=1)
+    assert "is left" in caller.share(mechanism=mechanism, handle=2)["refused"]
+
+
+def test_a_message_counts_once_and_in_order():
+    caller = Caller(local()).opened()
+    caller.share()
+    for wrong in (caller.round, caller.round - 1, caller.round + 2, 0):
+        caller_round, caller.round = caller.round, wrong - 1
+        assert "came after message" in caller.share()["refused"]
+        caller.round = caller_round
+    assert "answer" in caller.share()
+    other = Caller(caller.site, terms(session="s2"))
+    assert "no message of a fit" in other.share()["refused"]
+
+
+def test_exact_answers_are_for_a_trusted_aggregator():
+    caller = Caller(local()).opened()
+    question = Gradient(Logistic(), np.zeros(4), 1.0)
+    assert "nothing exact" in caller.send("exact", handle=1, asked=[question])["refused"]
+    site = Site("a", *table(), policy=Policy(accepts=("aggregator",)))
+    trusting = Caller(site, terms("aggregator")).opened()
+    [(kind, values, error)] = trusting.send("exact", handle=1, asked=[question])["answer"]
+    X, y = table()
+    expected = -0.5 * np.column_stack([X, np.ones(50)]) * y[:, None]
+    norms = np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(values, (expected / np.maximum(norms, 1)).sum(axis=0), atol=1e-9)
+    assert kind == "sum"
+    assert error > 0
+    assert "coordinator adds the noise" in trusting.share()["refused"]
+
+
+@pytest.mark.parametrize(
+    ("agreed", "text"),
+    [
+        (terms("secure"), "trust='local' only"),
+        (terms(sites=("b", "c")), "not among the sites"),
+        (terms(sizes=(49, 50)), "another unit, or number of units"),
+        (terms(unit="person"), "another unit, or number of units"),
+    ],
+)
+def test_other_terms_are_refused(agreed, text):
+    assert text in Caller(local(), agreed).join()["refused"]
+
+
+def test_secure_aggregation_needs_known_peers_and_enough_colluders():
+    identity = Identity()
+
+    def joined(colluding=1, **about):
+        policy = Policy(accepts=("secure",), **about)
+        site = Site("a", *table(), policy=policy)
+        return Caller(site, terms("secure", colluding=colluding)).join()
+
+    peers = {"b": Identity().public}
+    assert "no key of its own" in joined(peers=peers)["refused"]
+    assert "'b'" in joined(identity=identity)["refused"]
+    asked = {"identity": identity, "peers": peers}
+    assert "this site needs 1" in joined(0, least_colluding=1, **asked)["refused"]
+    assert "answer" in joined(**asked)
+
+
+def test_a_site_may_refuse():
+    policy = Policy(accepts=("local",), approve=lambda asked: f"no study {asked.session}")
+    site = Site("a", *table(), policy=policy)
+    assert "no study s1" in Caller(site).join()["refused"]
+    caller = Caller(local()).opened()
+    caller.share()
+    caller.site.refuse("the ethics board stopped the study")
+    assert "ethics board" in caller.share()["refused"]
+
+
+def test_a_fit_that_read_nothing_gives_back_its_charge_and_any_other_counts():
+    site = local(ledger=Watched())
+    caller = Caller(site).opened()
+    caller.send("end", released=False)
+    assert site.ledger.events[1:] == ["given back"]
+    caller = Caller(site).opened()
+    caller.share()
+    caller.send("end", released=False)
+    assert site.ledger.events[3:] == ["confirmed"]
+    assert [entry["budget"] for entry in site.record] == ["given back", "counted"]
+    assert [entry["answers"] for entry in site.record] == [0, 1]
+
+
+def test_another_fit_ends_the_one_before():
+    site = local(ledger=Watched())
+    caller = Caller(site).opened()
+    caller.share()
+    Caller(site, terms(session="s2")).join()
+    assert site.ledger.events[1:] == ["confirmed"]
+    assert "no message of a fit" in caller.share()["refused"]
+
+
+def test_an_answer_that_was_refused_half_way_counts():
+    """A question that fails after the charge may have been read for."""
+    site = local(ledger=Watched())
+    caller = Caller(site).opened()
+    assert "refused" in caller.share(Gradient(Logistic(), np.zeros(9), 1.0))
+    caller.send("end", released=False)
+    assert site.ledger.events[1:] == ["confirmed"]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [MedianNorm(), RowSum(1.0), Gradient(Logistic(), np.zeros(3), 1.0)],
+    ids=["selection", "no norm", "other width"],
+)
+def test_questions_without_a_proof_are_refused(question):
+    assert "refused" in Caller(local()).opened().share(question)
+
+
+def test_maps_and_targets_that_loops_would_not_check_are_refused():
+    caller = Caller(local()).opened()
+    wide = AffineMap.to_norm(np.inf, 5)
+    arguments = {"map": wide, "fit_intercept": True}
+    plain = {"fit_intercept": False, "row_norm": None}
+    caller.send("make", source=0, handle=2, step="rows", arguments=plain)
+    reply = caller.send("make", source=2, handle=3, step="transformed", arguments=arguments)
+    assert "not of 3 columns" in reply["refused"]
+    softmax = Gradient(Softmax(3), np.zeros(12), 1.0)  # targets are -1 and 1
+    assert "whole numbers below 3" in caller.share(softmax)["refused"]
+
+
+@pytest.mark.parametrize("step", ["take", "with_weights", "margins", "__class__"])
+def test_other_methods_of_rows_are_refused(step):
+    caller = Caller(local()).opened()
+    reply = caller.send("make", source=1, handle=2, step=step, arguments={})
+    assert "refused" in reply
+
+
+def test_no_reply_shows_a_cell():
+    X, y = table()
+    X[7, 1] = 123456.789
+    site = Site("a", X, y, policy=Policy(accepts=("local",)))
+    caller = Caller(site)
+    for message in (b"", b"\xff", wire.encode(3), wire.encode({"do": "join", "terms": 1})):
+        assert "123456" not in str(wire.decode(site.handle(message)))
+    caller.opened()
+    assert "refused" in caller.send("share", handle=9, asked=[])
+    assert "refused" in caller.send("unknown")
+
+
+def test_a_real_ledger_shows_at_least_what_was_released(tmp_path):
+    ledger = Ledger(tmp_path / "a.sqlite").create(
+        "visits", limit=Budget(1.5, 1e-6, "add_remove"), unit="row"
+    )
+    site = local(ledger=ledger)
+    caller = Caller(site).opened()
+    caller.share()
+    del caller  # the coordinator is gone, and nobody ended the fit
+    assert ledger.spent >= 0.99
+    again = Caller(site, terms(session="s2"))
+    again.join()
+    assert "limit" in again.charge()["refused"]
+    assert Fraction(ledger.spent) > 0
