@@ -12,9 +12,18 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from discreet import LinearRegression, LogisticRegression, OrdinalClassifier, load, save
+from discreet import (
+    Budget,
+    Ledger,
+    LinearRegression,
+    LogisticRegression,
+    OrdinalClassifier,
+    load,
+    save,
+)
 from discreet.design import Design, check_columns
 from discreet.errors import AveragedCellsWarning, PrivacyLeakWarning, TableError
+from discreet.estimators.effects import effects
 from discreet.tables import Boolean, Categorical, Date, Hashed, Ignored, Numeric, Ordinal
 
 N = 4000
@@ -430,3 +439,28 @@ def test_missing_truth_values_dates_and_steps_are_scored_as_the_average(column):
     assert (fitted.explain(frame.head(2)).to_frame()["seen"] != 0.0).all()
     loaded = Design.from_dict(fitted.design_.to_dict())
     assert loaded.schema == fitted.design_.schema
+
+
+@pytest.mark.parametrize("settings", [{"inference": True}, {"solver": "gd", "data_norm": 9.0}])
+def test_gaps_without_a_window_or_bounds_are_refused_with_the_line_to_add(settings):
+    dataset = Ledger().create("visits", Budget(9.0, 1e-5, "add_remove"), unit="row")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=400), "b": rng.normal(size=400)})
+    frame.loc[::5, "a"] = np.nan
+    y = (frame["b"] > 0).astype(int)
+    given = {"columns": {"b": (-5, 5, "linear")}, "ledger": dataset} | settings
+    with pytest.raises(TableError, match=r"'a': a cell is missing.*columns=\{'a': \(low, high\)\}"):
+        LogisticRegression(3.0, 1e-6, **given).fit(frame, y)
+    assert dataset.entries == 0
+    given["columns"] = {"a": (-5, 5, "linear"), "b": (-5, 5, "linear")}
+    assert LogisticRegression(3.0, 1e-6, **given).fit(frame, y).coef_.shape == (1, 2)
+
+
+def test_a_single_level_has_no_effect_of_other_rows():
+    """Nothing is known of rows of another level: the panel has the one that is listed."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"only": pd.Categorical(["No"] * 900), "b": rng.normal(size=900)})
+    fitted = quiet(model(columns=None), frame, (frame["b"] > 0).astype(int))
+    (effect,) = [each for each in effects(fitted) if each.name == "only"]
+    assert effect.at == ("No",)
+    assert effect.values.tolist() == [[0.0]]

@@ -354,6 +354,23 @@ class Design:
         encoded: NDArray[Any] | sp.csr_array = self.schema.transformer().transform(X)
         return self._without_references(encoded) if self.contrasts else encoded
 
+    def check_gaps(self, encoded: Any, windows: Sequence[int]) -> None:
+        """Refuse missing numbers that a fit has neither public bounds nor a window for."""
+        sparse: bool = sp.issparse(encoded)
+        if not (sparse or isinstance(encoded, np.ndarray)):
+            return
+        for at, column in self.with_gaps.items():
+            if at in windows or getattr(column, "is_bounded", True):
+                continue
+            cells: Any = encoded[:, [at]]
+            if np.isnan(cells.data if sparse else cells).any():
+                name = self.feature_names[at]
+                raise TableError(
+                    f"column {name!r}: a cell is missing, and this fit does not find the range of "
+                    f"the column, in whose middle it would be. Give public bounds, columns="
+                    f"{{{name!r}: (low, high)}}, or fit with the default solver, without inference."
+                )
+
     def with_middles(self, encoded: Any, windows: Sequence[int]) -> Any:
         """Return encoded rows in which missing numbers are in the middle of their public bounds.
 

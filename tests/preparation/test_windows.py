@@ -1,6 +1,7 @@
 """Windows of columns: counts between edges, what follows from them, and rows in windows."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -319,3 +320,11 @@ def test_missing_numbers_of_curves_are_in_the_middle_of_their_bounds():
     assert model.preparation_[0].columns == (1,)
     with pytest.warns(AveragedCellsWarning, match=r"year \(572\)"):
         assert model.score(X, y) > 0.65
+
+
+@pytest.mark.parametrize(("measure", "unit"), [("gdp", "mu"), ("zcdp", "rho"), ("pure", "epsilon")])
+def test_both_counts_together_cost_what_the_step_is_given(measure, unit):
+    total = Fraction(1, 10)
+    loss = Windows([0], Numbers((False,), (0.0,))).mechanism(measure, total).loss
+    each = Fraction(getattr(loss, unit)) ** (2 if measure == "gdp" else 1)
+    assert total * (1 - Fraction(1, 2**20)) <= 2 * each <= total

@@ -168,7 +168,7 @@ def _of_levels(part: ColumnFeatures, wide: int) -> tuple[tuple[str, ...], FloatA
         k = column.values.index(part.reference)
         levels = (*levels[:k], str(part.reference), *levels[k:])
         basis = np.insert(basis, k, 0.0, axis=0)
-    elif len(levels) == 1:
+    elif len(levels) == 1 and part.column is None:  # a mark of an array's column
         levels = ("(given)", *levels)
         basis = np.vstack([np.zeros(wide), basis])
     return levels, basis

@@ -193,6 +193,8 @@ def _open(
 def begin(settings: Settings, method: Method, inputs: Inputs, opened: Opened | None = None) -> Run:
     """Plan the models, and open the account unless levels were found with it before."""
     process = settings.process
+    if inputs.design is not None:
+        inputs.design.check_gaps(inputs.X, _windows(method))
     bits = bits_of(process.random_state) if opened is None else opened.session.bits
     if inputs.units.units is not None and not method.solver.takes_units:
         inputs = inputs.drawn(bits)
@@ -231,6 +233,12 @@ def begin(settings: Settings, method: Method, inputs: Inputs, opened: Opened | N
     )
 
 
+def _windows(method: Method) -> Sequence[int]:
+    """Return the columns that the method has windows for."""
+    first = method.steps[0] if method.steps else None
+    return first.columns if isinstance(first, Windows) else ()
+
+
 def prepare(run: Run) -> tuple[Prepared, Problem]:
     """Open the shares of the preparation; transform and weigh the rows.
 
@@ -257,8 +265,7 @@ def prepare(run: Run) -> tuple[Prepared, Problem]:
         run.session.account.reserve(method.division)
     X = inputs.X
     if inputs.design is not None:
-        first = method.steps[0] if method.steps else None
-        X = inputs.design.with_middles(X, first.columns if isinstance(first, Windows) else ())
+        X = inputs.design.with_middles(X, _windows(method))
     targets = None if inputs.y is None else inputs.rules[0](inputs.y)
     make = partial(inputs.units.rows, targets=targets)
     prepared = pipeline.transform(recipe, X, make, run.session, run.streams, problem)
