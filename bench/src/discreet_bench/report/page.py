@@ -63,6 +63,9 @@ def report(runs: pd.DataFrame, *, title: str, commands: Mapping[str, str]) -> st
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     template = environment.from_string(here.joinpath("page.html").read_text("utf-8"))
     experiments = {name: _known(str(name)) for name in runs["experiment"].unique()}
+    claims = _claims(runs, experiments.values())
+    sources = {claim["source"] for claim in claims}  # their charts come first
+    drawn = sorted(experiments, key=lambda name: experiments[name].source not in sources)
     return template.render(
         title=title,
         style=here.joinpath("page.css").read_text("utf-8"),
@@ -71,8 +74,10 @@ def report(runs: pd.DataFrame, *, title: str, commands: Mapping[str, str]) -> st
         data=_json({
             "charts": [
                 chart
-                for name, group in runs.groupby("experiment", sort=False)
-                for chart in charts(group[group["problem"] == ""], experiments[name])
+                for name in drawn
+                for chart in charts(
+                    runs[(runs["experiment"] == name) & (runs["problem"] == "")], experiments[name]
+                )
             ],
             "experiments": {
                 name: {"title": one.title, "question": one.question, "source": one.source}
@@ -80,7 +85,7 @@ def report(runs: pd.DataFrame, *, title: str, commands: Mapping[str, str]) -> st
             },
         }),
         answers=answers,
-        claims=_claims(runs, experiments.values()),
+        claims=claims,
         hindsight=bool(len(board)) and bool(board["hindsight"].notna().any()),
         nothing=_nothing(runs),
         counts={
