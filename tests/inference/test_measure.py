@@ -215,8 +215,13 @@ def test_the_rule_sees_public_numbers_only():
     assert expected_error(2000, 21, budget) > expected_error(20_000, 21, budget)
     replaced = Budget(1.0, 1e-6, "replace_one")
     assert expected_error(2000, 21, replaced) > expected_error(2000, 21, budget)
-    assert reserved(2000, 101, budget, 1, 0.7) == ()
-    shares = reserved(10**6, 5, budget, 4, 0.7)
+    assert reserved(2000, 101, budget, 1, 0.7, Logistic()) == ()
+    shares = reserved(10**6, 5, budget, 4, 0.7, Logistic())
+    # least squares has twice the curvature that is assumed of others
+    small = Budget(0.3, 1e-6, "add_remove")
+    assert reserved(14_000, 21, small, 1, 0.85, Logistic()) == ()
+    assert len(reserved(14_000, 21, small, 1, 0.85, Squared())) == 1
+    assert reserved(2_000, 21, small, 1, 0.85, Squared()) == ()
     assert sum(part.share for part in shares) == pytest.approx(0.7 * SHARE)
 
 

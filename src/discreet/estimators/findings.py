@@ -6,7 +6,7 @@ are those of `summary`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -83,34 +83,35 @@ class Findings:
 
     # ---- as statsmodels has them
 
-    def _series(self, values: FloatArray, table: Coefficients) -> pd.Series:
+    def _series(self, numbers: Callable[[Coefficients], FloatArray]) -> pd.Series:
+        """Return numbers by name; of several models by class and name."""
         import pandas as pd
 
-        return pd.Series(values, index=list(table.names))
+        tables = coefficients.tables_of(self)
+        parts = [pd.Series(numbers(each), index=list(each.names)) for each in tables]
+        if len(parts) == 1:
+            return parts[0]
+        return pd.concat(parts, keys=[each.label for each in tables])
 
     @property
     def params(self) -> pd.Series:
         """Coefficients by the names of `summary`."""
-        table = self._table()
-        return self._series(table.values, table)
+        return self._series(lambda table: table.values)
 
     @property
     def bse(self) -> pd.Series:
         """Standard errors; NaN where there is no interval."""
-        table = self._table()
-        return self._series(table.errors, table)
+        return self._series(lambda table: table.errors)
 
     @property
     def tvalues(self) -> pd.Series:
         """Coefficients over their standard errors."""
-        table = self._table()
-        return self._series(table.z(), table)
+        return self._series(Coefficients.z)
 
     @property
     def pvalues(self) -> pd.Series:
         """Two-sided p-values of the hypotheses that a coefficient is 0."""
-        table = self._table()
-        return self._series(p_values(table.z()), table)
+        return self._series(lambda table: p_values(table.z()))
 
     @property
     def nobs(self) -> int:
@@ -196,7 +197,7 @@ class Findings:
         }
         if adjust is not None:
             found["p_adjusted"] = adjusted(found["p_value"], adjust)
-        if self._is_linear:
+        if self._has_moment:
             found["partial_r2"] = [self._partial_r2(name) for name in columns]
         return pd.DataFrame(found, index=list(columns))
 
@@ -208,18 +209,28 @@ class Findings:
 
     @property
     def rsquared(self) -> float:
-        """Share of the variance of the target that the columns explain; least squares only.
+        """Share of the variance of the target that the columns explain.
 
         By the released second moment and the measured scale of residuals, adjusted for the
-        variance of the coefficients.
+        variance of the coefficients. NaN but for least squares with intervals.
         """
+        check_is_fitted(self, "coef_")
+        if not self._has_moment:
+            return float("nan")
         weights, covariance = self._whole()
         return _share(self, explained(weights, covariance, np.array([weights.size - 1])))
+
+    @property
+    def _has_moment(self) -> bool:
+        """True for least squares with an intercept, whose second moment was released."""
+        model: Any = self
+        known = bool(model.covariances_) and model.covariances_[0].checks.moment is not None
+        return self._is_linear and known and bool(model.fit_intercept)
 
     def _partial_r2(self, column: str) -> float:
         weights, covariance = self._whole()
         own = [part for part in layout(self) if part.name == column]
-        if not own or covariance.checks.moment is None:
+        if not own:
             return float("nan")
         kept = np.setdiff1d(np.arange(weights.size), own[0].features)
         return _share(self, explained(weights, covariance, kept))
@@ -373,7 +384,7 @@ class Findings:
             first = model.covariances_[0]
             found["dispersion"] = first.dispersion
             found["share_at_bound"] = first.checks.at_bound
-            if self._is_linear and model.fit_intercept and first.checks.moment is not None:
+            if self._has_moment:
                 found["r_squared"] = self.rsquared
                 found["sigma"] = float(np.sqrt(coefficients.residual_variance(model)))
         return pd.DataFrame([found])
@@ -381,8 +392,6 @@ class Findings:
 
 def _share(model: Any, variance: float) -> float:
     """Return an explained variance over that with the residuals, between 0 and 1."""
-    if not model._is_linear:
-        raise NotSupported("R² is for least squares. Use evaluate() for other models.")
     variance = max(variance, 0.0)
     return float(variance / (variance + coefficients.residual_variance(model)))
 

@@ -242,7 +242,8 @@ def choose(settings: Settings, inputs: Inputs) -> Method:
         size = made.width + int(settings.fit_intercept)
         taken = (*method.steps, *(() if balance is None else (balance,)))
         left = 1.0 - sum(part.share for part in taken)
-        inference = reserved(units.size, size, settings.budget, len(inputs.rules), left)
+        counts = (units.size, size, settings.budget, len(inputs.rules))
+        inference = reserved(*counts, left, settings.loss)
     if balance is not None or inference:
         method = Method.divided(settings.budget, method.steps, solver, balance, inference)
         solver.check(settings.loss, method.models)

@@ -232,6 +232,20 @@ class Evidence:
     reason: str = ""
     checks: Checks = field(default_factory=Checks)
 
+    def with_mean_variance(self) -> Evidence:
+        """Return the evidence with the dispersion that variances of coefficients have on average.
+
+        Their noise is less than that of the mean squared score, whose bound grows with the cut.
+        """
+        found = self.checks.variances
+        if found is None:
+            return self
+        mean = float(np.mean(found.ratio))
+        variances = Variances(found.ratio / mean, found.error / mean)
+        checks = replace(self.checks, variances=variances)
+        dispersion = mean * self.dispersion
+        return replace(self, sampling=mean * self.sampling, dispersion=dispersion, checks=checks)
+
 
 class Wanted(NamedTuple):
     """What a caller wants to know beside the coefficients.
@@ -295,14 +309,18 @@ class Inference:
         return _Stage(rows, sample, problem, weighted, mapped, wanted).run(pilot, total)
 
 
-def expected_error(n_rows: int, n_parameters: int, budget: Budget, share: float = SHARE) -> float:
+def expected_error(
+    n_rows: int, n_parameters: int, budget: Budget, share: float = SHARE, *, even: bool = False
+) -> float:
     """Return the relative error of the Hessian that public numbers predict, at its largest share.
 
-    Beyond `HOPELESS_ERROR` a fit reserves nothing for inference.
+    Beyond `HOPELESS_ERROR` a fit reserves nothing for inference. An ``even`` curvature is that of
+    least squares: 1, and not about half of its bound.
     """
     mu = budget.to_gdp().mu * math.sqrt(share * HESSIAN_SHARES[1])
     apart = math.sqrt(budget.relation.rows_changed)
-    return _hessian_error(n_rows, n_parameters, mu / apart, _Usual().curvature)
+    curvature = 1.0 if even else _Usual().curvature
+    return _hessian_error(n_rows, n_parameters, mu / apart, curvature)
 
 
 def _hessian_error(n_rows: int, size: int, mu: float, curvature: float) -> float:
@@ -462,7 +480,8 @@ class _Stage:
         found = walk.hessian.evidence(
             walk.path, walk.deviation, dispersion, sampling, turned.matrix
         )
-        return replace(found, checks=self._checks(walk, extras, dispersion, turned))
+        found = replace(found, checks=self._checks(walk, extras, dispersion, turned))
+        return found if plan.stated else found.with_mean_variance()
 
     def _turned(
         self, size: int, total: float, left: float, choice: ExponentialMechanism
