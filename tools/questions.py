@@ -63,6 +63,7 @@ SAMPLES: dict[str, Any] = {
     "clip": NORM,
     "column": 1,  # of a table of numbers, and of one of cells
     "coverage": 0.5,
+    "cut": 1.5,
     "direction": np.zeros(WIDTH),
     "edges": np.array([0.0, 1.0]),
     "features": True,
@@ -71,6 +72,7 @@ SAMPLES: dict[str, Any] = {
     "lead": 2.0,
     "loss": LOSSES[0],
     "low": -4.0,
+    "matrix": np.eye(WIDTH),
     "most": 100,
     "n_classes": 2,
     "n_features": WIDTH,
@@ -93,6 +95,7 @@ OTHER_SAMPLES: dict[tuple[str, str], Any] = {("ExponentCounts", "among"): np.arr
 SYMBOLS = {
     "clip": "C",
     "columns": "c",
+    "cut": "T",
     "loss": "s",
     "n_features": "d",
     "share": "s",

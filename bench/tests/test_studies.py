@@ -63,6 +63,15 @@ def test_person_attack(study):
     assert said.count("| one person |") == said.count("| one row |") > 0
 
 
+def test_findings(study):
+    code, said = study("findings", "--fits", "2", "--cells", "linear, clean, n = 5,000", "at bound")
+    assert code == 0
+    rows = [line.split(" | ") for line in said.splitlines() if "ε = " in line]
+    assert [row[1] for row in rows] == ["model", "robust"] * 3
+    marked = [float(row[8]) for row in rows]
+    assert marked[2:] == [1.0] * 4  # 3 % of the targets at a bound are noticed
+
+
 def test_rare_columns(study):
     code, said = study("rare_columns", "--fits", "1", "--rows", "2000")
     assert code == 0

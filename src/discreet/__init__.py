@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from discreet import tuning as tuning
     from discreet.core import Budget as Budget
     from discreet.core import Guarantee as Guarantee
+    from discreet.descriptive import describe as describe
     from discreet.design import discover as discover
     from discreet.errors import BudgetExceeded as BudgetExceeded
     from discreet.errors import LedgerError as LedgerError
@@ -60,6 +61,7 @@ _MODULES = {
         "solvers": "AGD",
         "preparation": "Bounds Centre Largest Magnitude Radius Scale Spread Whiten Windows",
         "core": "Budget Guarantee",
+        "descriptive": "describe",
         "design": "discover",
         "errors": "BudgetExceeded LedgerError ModelFileError NotSupported "
         "PrivacyError PrivacyLeakWarning TableError",

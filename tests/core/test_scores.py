@@ -5,12 +5,18 @@ import pytest
 
 from discreet.core import Account, Budget, Curator, ExponentialMechanism, Gaussian, Noise
 from discreet.core.bits import SeededBits
-from discreet.core.questions import CurvatureSum, MedianSlope, ScoreSquareSum, ScoreSum
+from discreet.core.questions import (
+    CurvatureSum,
+    MedianSlope,
+    ScoreSquareSum,
+    ScoreSum,
+    ScoreVariances,
+)
 from discreet.errors import BudgetExceeded
 from discreet.objectives import Huber, Squared
 from discreet.rows import as_rows
 
-CLIP, SLOPE = 2.0, 0.25
+CLIP, SLOPE, CUT = 2.0, 0.25, 1.5
 LOSS = Huber(SLOPE)
 
 
@@ -40,14 +46,21 @@ SENSITIVITIES = {
     ScoreSum: (SLOPE * CLIP, 2 * SLOPE * CLIP),
     CurvatureSum: (CLIP**2, np.sqrt(2) * CLIP**2),
     ScoreSquareSum: (1.0, 1.0),
+    ScoreVariances: (CUT**2, np.sqrt(2) * CUT**2),
 }
+
+
+def question(kind, weights, *clip):
+    """Return a question of a kind; that for variances has a matrix and a cut, too."""
+    more = (np.eye(2, 3), CUT) if kind is ScoreVariances else ()
+    return kind(LOSS, weights, *clip, *more)
 
 
 @pytest.mark.parametrize("kind", SENSITIVITIES)
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 def test_noise_is_that_of_what_a_row_can_change(kind, relation):
     made, _ = curator(relation)
-    answer = made.ask(kind(LOSS, np.zeros(3), CLIP), Gaussian(2.0))
+    answer = made.ask(question(kind, np.zeros(3), CLIP), Gaussian(2.0))
     expected = SENSITIVITIES[kind][relation == "replace_one"]
     assert 2.0 * expected <= answer.deviation <= 2.0 * expected * (1 + 1e-6)
 
@@ -61,10 +74,10 @@ def test_nothing_is_read_before_it_is_paid_for(kind):
         clip = ()
         mechanism = ExponentialMechanism(5.0, monotone=False)
     with pytest.raises(BudgetExceeded):
-        made.ask(kind(LOSS, np.zeros(3), *clip), mechanism)
+        made.ask(question(kind, np.zeros(3), *clip), mechanism)
     assert rows.asked == []
     with pytest.raises(ValueError, match="weights"):
-        made.ask(kind(LOSS, np.full(3, np.nan), *clip), mechanism)
+        made.ask(question(kind, np.full(3, np.nan), *clip), mechanism)
     assert made.spent_share == 0
 
 
@@ -74,6 +87,16 @@ def test_a_clip_below_one_and_a_slope_without_bound_are_refused():
         made.ask(ScoreSum(LOSS, np.zeros(3), clip=0.5), Gaussian(1.0))
     with pytest.raises(ValueError, match="slope_bound"):
         made.ask(ScoreSum(Squared(), np.zeros(3), clip=1.0), Gaussian(1.0))
+    assert rows.asked == []
+    assert made.spent_share == 0
+
+
+def test_a_matrix_of_another_width_or_with_gaps_is_refused():
+    made, rows = curator()
+    for matrix in (np.eye(2), np.full((1, 3), np.inf)):
+        asked = ScoreVariances(LOSS, np.zeros(3), CLIP, matrix, CUT)
+        with pytest.raises(ValueError, match="matrix"):
+            made.ask(asked, Gaussian(1.0))
     assert rows.asked == []
     assert made.spent_share == 0
 

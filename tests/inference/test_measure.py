@@ -24,7 +24,7 @@ from discreet import (
 from discreet.core import Account, Budget, Curator, Gaussian
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
-from discreet.core.questions import CurvatureSum, NoisySum, ScoreSquareSum, ScoreSum
+from discreet.core.questions import CurvatureSum, NoisySum, ScoreSquareSum, ScoreSum, ScoreVariances
 from discreet.estimators import method
 from discreet.inference.measure import (
     CLIP_FACTORS,
@@ -215,8 +215,13 @@ def test_the_rule_sees_public_numbers_only():
     assert expected_error(2000, 21, budget) > expected_error(20_000, 21, budget)
     replaced = Budget(1.0, 1e-6, "replace_one")
     assert expected_error(2000, 21, replaced) > expected_error(2000, 21, budget)
-    assert reserved(2000, 101, budget, 1, 0.7) == ()
-    shares = reserved(10**6, 5, budget, 4, 0.7)
+    assert reserved(2000, 101, budget, 1, 0.7, Logistic()) == ()
+    shares = reserved(10**6, 5, budget, 4, 0.7, Logistic())
+    # least squares has twice the curvature that is assumed of others
+    small = Budget(0.3, 1e-6, "add_remove")
+    assert reserved(14_000, 21, small, 1, 0.85, Logistic()) == ()
+    assert len(reserved(14_000, 21, small, 1, 0.85, Squared())) == 1
+    assert reserved(2_000, 21, small, 1, 0.85, Squared()) == ()
     assert sum(part.share for part in shares) == pytest.approx(0.7 * SHARE)
 
 
@@ -280,7 +285,8 @@ def test_large_tables_are_asked_by_a_sample_but_for_scores(monkeypatch):
     rng = np.random.default_rng(9)
     X, y, truth = line(rng, n=60_000)
     model = LinearRegression(3.0, 1e-6, target_bounds=(-30, 30), inference=True).fit(X, y)
-    assert set(sizes.pop(ScoreSum)) == {(60_000, 60_000)}
+    for kind in (ScoreSum, ScoreVariances):  # the noise in them counts, and so does each row
+        assert set(sizes.pop(kind)) == {(60_000, 60_000)}
     drawn = {each for asked in sizes.values() for each in asked}
     ((rows, public),) = drawn  # one sample serves all
     assert public == 60_000
@@ -332,6 +338,7 @@ class Answers:
 
     def __init__(self, truth, curvature=1.0, deviation=0.0):
         self.truth, self.curvature, self.deviation, self.asked = truth, curvature, deviation, []
+        self.scored = Logistic().scored(1.0)
 
     def score(self, weights, share):
         self.asked.append(("score", share))

@@ -267,15 +267,25 @@ def test_bad_quantiles_are_refused(value):
 
 def test_scores_have_bounded_slopes_and_the_density_of_residuals_as_curvature():
     for loss in (Squared(), Huber(100.0)):
-        slopes, curvature, factor = loss.scored(2.0)
-        assert slopes == curvature == Huber(7.0)
-        assert factor == 1.0
+        found = loss.scored(2.0)
+        assert found.slopes == found.curvature == Huber(7.0)
+        assert found.factor == 1.0
+        assert not found.inside
+        wide = loss.scored(2.0, 20.0)
+        assert wide.slopes == wide.curvature == Huber(40.0)
+        # the curvature keeps its window where slopes are cut more
+        narrow = loss.scored(2.0, 1.345)
+        assert (narrow.slopes, narrow.curvature) == (Huber(2.69), Huber(7.0))
+        assert narrow.inside
+        assert narrow.even
     assert Huber(1.0).scored(2.0).slopes == Huber(1.0)
     for loss in (Pinball(0.9), SmoothPinball(0.9)):
-        slopes, curvature, factor = loss.scored(2.0)
+        slopes, curvature, factor, inside, even = loss.scored(2.0)
+        assert not inside
+        assert not even
         assert slopes == Pinball(0.9)  # a smooth kink would move the quantile
         residuals = np.linspace(-4, 4, 80_001)
         window = factor * curvature.second_derivative(residuals, 0.0)
         # the mean density of normal errors over the window is 4 % above that at the quantile
         assert np.trapezoid(window, residuals) == pytest.approx(1 / 1.0416, abs=1e-3)
-    assert Logistic().scored(2.0) == (Logistic(), Logistic(), 1.0)
+    assert Logistic().scored(2.0) == (Logistic(), Logistic(), 1.0, False, False)

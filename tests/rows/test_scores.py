@@ -9,11 +9,15 @@ from discreet.errors import NotSupported
 from discreet.objectives import Hinge, Huber, Logistic, Softmax, Squared
 from discreet.rows import AffineMap, Units, as_rows, scores
 from discreet.rows.moments import norm_candidates, slope_counts
-from discreet.rows.scores import curvature_sum, score_square_sum, score_sum
+from discreet.rows.scores import curvature_sum, score_square_sum, score_sum, score_variances
 
 from .questions import triangle
 
 CLIP = 1.5
+
+
+def _variances(rows, weights, loss, clip):
+    return score_variances(rows, weights, loss, clip, np.eye(1), 1.0)
 
 
 def table(n=300, seed=1):
@@ -159,6 +163,59 @@ def test_a_unit_moves_sums_as_one_row_does():
     assert 0.99 < score_square_sum(rows, np.zeros(2), Huber(0.5), CLIP).values[0] <= 1.0
 
 
+@pytest.mark.parametrize("mapped_rows", [False, True])
+def test_variances_are_squares_of_turned_scores_cut_to_a_norm(mapped_rows):
+    X, y, w = table()
+    matrix = np.random.default_rng(5).standard_normal((3, 5))
+    V = np.column_stack([X, np.ones(len(X))])
+    rows = as_rows(X, y)
+    if mapped_rows:
+        turn = np.eye(4) + np.linspace(0, 1, 16).reshape(4, 4)
+        rows, map = mapped(turn, X, y)
+        V[:, :4] = X @ map.linear.T - map.offset
+    loss = Huber(0.3)
+    norms = np.linalg.norm(V, axis=1)
+    factors = np.minimum(1, CLIP / norms) ** 2 * loss.derivative(V @ w, y)
+    squares = np.square((V * factors[:, None]) @ matrix.T)
+    middle = float(np.sqrt(np.median(squares.sum(axis=1))))
+    for cut in (1e6, middle):
+        kept = squares * np.minimum(1.0, cut**2 / squares.sum(axis=1))[:, None]
+        found = score_variances(rows, w, loss, CLIP, matrix, cut)
+        assert found.values == pytest.approx(kept.sum(axis=0), rel=1e-5)
+        assert 0.0 < found.error < 1e-6 * cut**2  # half of the rows are cut at the second
+
+
+def test_variances_add_up_over_units_with_their_weights():
+    X, y, w = table(n=60)
+    people = Units.of(np.arange(60) // 3, 60)
+    rows = as_rows(X, y, weights=people.weights())
+    V = np.column_stack([X, np.ones(60)])
+    norms = np.linalg.norm(V, axis=1)
+    factors = np.minimum(1, CLIP / norms) ** 2 * Huber(0.3).derivative(V @ w, y) / 3
+    sums = (V * factors[:, None]).reshape(20, 3, 5).sum(axis=1)
+    found = score_variances(rows, w, Huber(0.3), CLIP, np.eye(5), 1e6)
+    assert found.values == pytest.approx(np.square(sums).sum(axis=0), rel=1e-5)
+
+
+def test_one_row_or_unit_moves_variances_by_the_squared_cut_at_most():
+    """Rows of any length and target, under matrices of any size; also twenty rows of one person."""
+    most, cut = 0.0, 0.7
+    for length in (1e-3, 1.0, 3.0, 1e6, 1e300):
+        for factor in (1e-6, 1.0, 1e6, 1e200):
+            for target in (0.0, -1e3, 1e300):
+                X = np.tile([[length, 0.0]], (20, 1))
+                units = Units.of([7] * 20, 20)
+                y = np.full(20, target)
+                one = as_rows(X[:1], y[:1], fit_intercept=False)
+                twenty = as_rows(X, y, fit_intercept=False, weights=units.weights())
+                for rows in (one, twenty):
+                    made = (np.zeros(2), Huber(0.5), CLIP, factor * np.eye(2), cut)
+                    size = float(np.linalg.norm(score_variances(rows, *made).values))
+                    assert size <= cut**2
+                    most = max(most, size)
+    assert most > (1 - 1e-6) * cut**2
+
+
 def test_squares_add_up_over_units_not_over_rows():
     """Two rows of one person that cancel have a score of 0; of two people they do not."""
     X, y = np.array([[1.0], [1.0]]), np.array([-9.0, 9.0])
@@ -184,6 +241,7 @@ def test_sizes_of_slopes_are_counted():
     [
         (score_sum, Squared()),
         (score_square_sum, Squared()),
+        (_variances, Squared()),
         (curvature_sum, Hinge()),
         (score_sum, Softmax(3)),
         (curvature_sum, Softmax(3)),

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from discreet.core import Account, Budget, Curator, Gaussian, questions
 from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
-from discreet.core.questions import Question, ScoreSquareSum
+from discreet.core.questions import Question, ScoreSquareSum, ScoreVariances
 from discreet.errors import NotSupported, PrivacyError
 from discreet.exact.noisy_descents import Descent
 from discreet.objectives import Logistic
@@ -33,7 +33,9 @@ CASES = [(layout, None, name) for layout in LAYOUTS for name in EVERYTHING]
 CASES += [(layout, move, name) for layout in ("C", "csr") for move in MAPS for name in GENERAL]
 
 
-ELSEWHERE = {ScoreSquareSum: "squares of units' sums: tests/rows/test_scores.py"}
+ELSEWHERE = dict.fromkeys(
+    (ScoreSquareSum, ScoreVariances), "squares of units' sums: tests/rows/test_scores.py"
+)
 
 
 def kinds(base):

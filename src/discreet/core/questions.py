@@ -522,6 +522,36 @@ class ScoreSquareSum(_ScoreQuestion):
         return scores.score_square_sum(rows, self.weights, self.loss, self.clip)
 
 
+@dataclass(frozen=True, eq=False)
+class ScoreVariances(_ScoreQuestion):
+    """Sum over units of the squared entries of A·s, where s is a unit's part in `ScoreSum`.
+
+    A·s is scaled down to the norm ``cut``, so that the entries of a unit's part are at least 0 and
+    add up to at most cut².
+    """
+
+    matrix: Any
+    cut: Clip
+    acute: ClassVar[bool] = True
+    protected: ClassVar[str] = "Σ over units of (A·s_u)² by entry, ‖A·s_u‖ within T"
+
+    @property
+    def bound(self) -> float:
+        """L2 norm that no unit's vector exceeds."""
+        return self.cut * self.cut
+
+    def check(self, public: Public, mechanism: Any) -> None:
+        """Raise if the matrix does not fit the rows."""
+        for row in self.matrix:
+            vector("rows of the matrix", row, public.n_parameters)
+        super().check(public, mechanism)
+
+    def on(self, rows: Rows) -> Sum:
+        """Return the exact sum."""
+        about = (self.weights, self.loss, self.clip, self.matrix, self.cut)
+        return scores.score_variances(rows, *about)
+
+
 # ---- choices by sums over rows
 
 

@@ -26,6 +26,7 @@ from discreet.estimators import averaged, coefficients, effects, engine, familia
 from discreet.estimators import features as feature_rule
 from discreet.estimators.discovery import RawTable
 from discreet.estimators.explain import Explanation, explained
+from discreet.estimators.findings import Findings
 from discreet.estimators.method import Settings, settle
 from discreet.estimators.trace import Trace, plot_trace
 from discreet.estimators.units import Inputs, Rule
@@ -78,7 +79,7 @@ def by_blocks(method: Method) -> Method:
 
 
 @dataclass(eq=False, repr=False)
-class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
+class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
     """Base class: settings, checks, and the private fit of one or several linear models."""
 
     epsilon: float = familiar.UNCHOSEN
@@ -95,6 +96,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
     columns: Sequence[int | str] | Mapping[int | str, Any] | None = None
     schema: Schema | str | os.PathLike[str] | None = None
     inference: bool = False
+    cov_type: str | None = None
     random_state: Any = None
     ledger: Dataset | None = None
     progress: Callable[[Progress], None] | None = None
@@ -123,6 +125,8 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
 
     _has_intervals: ClassVar[bool] = False
     _shifted_intercept: ClassVar[bool] = False
+    _robust_errors: ClassVar[bool] = True
+    _least_squares: ClassVar[bool] = False
     _finds_levels: ClassVar[bool] = True
     _errors_need: ClassVar[tuple[str, ...]] = ()
     _ratio: ClassVar[str] = ""  # name of exp(coefficient), where it is the ratio of something
@@ -163,6 +167,13 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
                 f"{type(self).__name__} has no intervals: its coefficients estimate no parameter "
                 "of a distribution. Leave inference=False, or use LogisticRegression."
             )
+        if self.cov_type is not None:
+            choice("cov_type", self.cov_type, coefficients.COV_TYPES)
+            if self.cov_type == "robust" and not self._robust_errors:
+                raise NotSupported(
+                    f"{type(self).__name__} has no robust errors: its rows are several for each "
+                    'one of the table. Pass cov_type="model".'
+                )
         if not isinstance(self.fit_intercept, np.bool_):
             flag("fit_intercept", self.fit_intercept)
         if self.rows_per_unit is not None:
@@ -361,6 +372,7 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
         *,
         odds_ratios: bool | None = None,
         names: Sequence[str] | None = None,
+        cov_type: str | None = None,
     ) -> Summary:
         """Return the table of coefficients with standard errors, p-values and intervals.
 
@@ -380,16 +392,19 @@ class PrivateLinearModel(BaseEstimator):  # type: ignore[misc]
             ratios of counts. By default where columns have names and the model has such a ratio.
         names : sequence of str, optional
             Names of the columns of X, if it was fitted without.
+        cov_type : {"model", "robust"}, optional
+            Kind of standard errors. By default robust ones, if the fit measured them.
         """
-        return coefficients.summary(self, level, odds_ratios=odds_ratios, names=names)
+        about: Any = {"odds_ratios": odds_ratios, "names": names, "cov_type": cov_type}
+        return coefficients.summary(self, level, **about)
 
-    def conf_int(self, level: float = 0.95) -> FloatArray:
+    def conf_int(self, level: float = 0.95, *, cov_type: str | None = None) -> FloatArray:
         """Return confidence intervals of the coefficients, as rows (low, high) like `summary`.
 
         The intercept is first. Rows are NaN where an interval cannot be trusted. Several models
         have one table each.
         """
-        return coefficients.conf_int(self, level)
+        return coefficients.conf_int(self, level, cov_type)
 
     @property
     def cov_params_(self) -> FloatArray:

@@ -458,6 +458,9 @@ class LogisticRegression(LinearClassifier):
         Whether to spend most of the budget on standard errors and intervals of the coefficients,
         not on predictions (docs/inference.md). More than two classes are then fitted one against
         the rest.
+    cov_type : {"model", "robust"}, optional
+        Kind of standard errors. Default: robust to heteroscedasticity and to dependence within
+        people, where that costs little (docs/inference.md).
     classes : array-like, optional
         The set of labels (public). Booleans, 0 and 1 as whole numbers, and levels of a pandas
         category or a polars Enum are declarations of their classes; otherwise labels are taken

@@ -19,16 +19,32 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.design import Design, Group
 from discreet.errors import NotSupported
-from discreet.estimators import averaged
+from discreet.estimators import averaged, familiar
 from discreet.estimators.effects import first_level, released_means, spline_rows
-from discreet.estimators.layout import ColumnFeatures, column_names, layout, scaled_name, unit_of
-from discreet.inference import Block, Coefficients, Intervals, Summary, Term, score_intervals
+from discreet.estimators.layout import (
+    ColumnFeatures,
+    column_names,
+    feature_names,
+    layout,
+    scaled_name,
+    unit_of,
+)
+from discreet.inference import (
+    Block,
+    Coefficients,
+    Covariance,
+    Intervals,
+    Summary,
+    Term,
+    score_intervals,
+)
+from discreet.inference.covariance import chosen as with_errors
 from discreet.inference.selection import selected as choose_coefficients
 from discreet.preparation.pipeline import unclipped_map
 from discreet.statement import neighbours
 from discreet.tables import Hashed, Ordinal
 from discreet.tables.columns import MISSING
-from discreet.validate import FloatArray
+from discreet.validate import FloatArray, choice
 
 NOT_MEASURED = (
     "this fit released no Hessian of the model, and its coefficients are made for predictions: "
@@ -52,6 +68,32 @@ TESTED = (
 MARKED = "'(missing)' is compared with a number at the lower bound of its column"
 CURVED = "curves at their average"
 
+COV_TYPES = ("model", "robust")
+"""Kinds of standard errors."""
+
+ROBUST = (
+    'Standard errors are robust to heteroscedasticity{people} (cov_type="robust"): variances of '
+    "single coefficients are by squared scores of {plural}, correlations by the model."
+)
+OF_MODEL = (
+    'Standard errors are those of the model (cov_type="model"): residuals are taken to vary alike '
+    "in all {plural}."
+)
+MARKS = {
+    "tail": (
+        "check 'tail': residuals beyond the cut are more often on one side, so that the errors are "
+        "skewed. Slopes are right only if errors have the same spread in all rows, and the "
+        "intercept is moved. A larger budget allows a wider cut."
+    ),
+    "bound": (
+        "check 'bound': {share} of the targets are at target_bounds. Coefficients are for clipped "
+        "targets, and intervals do not cover the others. Use wider bounds."
+    ),
+}
+OF_PEOPLE = (
+    "Each person has the total weight 1: coefficients and intervals are about people, not rows."
+)
+
 Weights = dict[int, float]
 """A linear combination of the weights of a model: factors by feature."""
 
@@ -71,8 +113,17 @@ class Lines:
     blocks: list[Block] = field(default_factory=list)
 
     @classmethod
-    def of(cls, model: Any, names: Sequence[str] | None, design: Design | None) -> Lines:
-        """Return the lines of a model: by column if it has a design, else those of features."""
+    def of(
+        cls,
+        model: Any,
+        names: Sequence[str] | None,
+        design: Design | None,
+        columns: Sequence[str] | None = None,
+    ) -> Lines:
+        """Return the lines of a model: by column if it has a design, else those of features.
+
+        ``columns`` are those of a submodel, by name.
+        """
         width = int(np.atleast_2d(model.coef_).shape[1])
         found = cls(width, width if model.fit_intercept else None)
         design = model.design_ if design is None else design
@@ -81,12 +132,14 @@ class Lines:
             found.add(Term("intercept"), {} if found.constant is None else {found.constant: 1.0})
         if not by_column:
             for k, name in enumerate(column_names(model, names)):
-                found.add(Term(name, name), {k: 1.0})
+                if columns is None or name in columns:
+                    found.add(Term(name, name), {k: 1.0})
             return found
         assert design is not None  # of by_column
         groups = {group.name: group for group in design.groups}
         for part in layout(model, design=design):
-            found.add_column(model, part, groups[part.name])
+            if columns is None or part.name in columns:
+                found.add_column(model, part, groups[part.name])
         return found
 
     def add(self, term: Term, row: Weights) -> None:
@@ -177,8 +230,33 @@ def _curve_at_low(model: Any, part: ColumnFeatures) -> Weights:
     return {k: float(row[k]) for k in part.curve if row[k] != 0.0}
 
 
-def _models(
-    model: Any, names: Sequence[str] | None = None, design: Design | None = None
+def error_kind(model: Any, cov_type: str | None = None) -> str:
+    """Return the kind of errors of a model: that which was asked for, robust ones by default.
+
+    Robust errors that were not measured are refused, with the reason.
+    """
+    wanted = model.cov_type if cov_type is None else choice("cov_type", cov_type, COV_TYPES)
+    measured = [each.checks.variances is not None for each in model.covariances_]
+    whole = bool(measured) and all(measured)
+    if wanted == "robust" and not whole and cov_type is not None:
+        raise NotSupported(
+            "this fit did not measure robust errors: its budget is too small for them, or it was "
+            'fitted with cov_type="model". Fit with cov_type="robust", more rows or a larger '
+            "epsilon."
+        )
+    return "robust" if whole and wanted != "model" else "model"
+
+
+def chosen(model: Any, cov_type: str | None = None) -> tuple[Covariance, ...]:
+    """Return the covariances of a model's coefficients, by kind of errors."""
+    return with_errors(model.covariances_, error_kind(model, cov_type))
+
+
+def tables_of(
+    model: Any,
+    names: Sequence[str] | None = None,
+    design: Design | None = None,
+    cov_type: str | None = None,
 ) -> tuple[Coefficients, ...]:
     """Return the coefficients of each model with their errors, if their columns have some."""
     check_is_fitted(model, "coef_")
@@ -193,7 +271,7 @@ def _models(
     if model.fit_intercept:
         values = np.column_stack([values, np.atleast_1d(model.intercept_)])
     labels = [""] if len(values) == 1 else [str(label) for label in model.classes_]
-    covariances = model.covariances_ or (None,) * len(values)
+    covariances = chosen(model, cov_type) or (None,) * len(values)
     why = "" if model.covariances_ else missing_reason(model)
     matrix = lines.matrix
     return tuple(
@@ -216,9 +294,10 @@ def summary(
     odds_ratios: bool | None = None,
     names: Sequence[str] | None = None,
     design: Design | None = None,
+    cov_type: str | None = None,
 ) -> Summary:
     """Return the table of a model; see `PrivateLinearModel.summary`."""
-    models = _models(model, names, design)
+    models = tables_of(model, names, design, cov_type)
     ratio: str = model._ratio
     if odds_ratios is None:
         ratio = ratio if models[0].blocks and len(models) == 1 else ""
@@ -229,10 +308,31 @@ def summary(
             "odds ratios are for logistic models. Pass odds_ratios=False for this one."
         )
     title = f"{type(model).__name__} under differential privacy"
-    return Summary(title, models, _footer(model, models), level, ratio)
+    kind = error_kind(model, cov_type)
+    return Summary(title, models, _footer(model, models, kind), level, ratio)
 
 
-def _footer(model: Any, models: Sequence[Coefficients]) -> tuple[str, ...]:
+def part_summary(
+    model: Any,
+    columns: Sequence[str],
+    weights: FloatArray,
+    covariance: Covariance,
+    level: float,
+    how: str,
+) -> Summary:
+    """Return the table of a submodel of some columns, and how it was found."""
+    lines = Lines.of(model, None, None, columns)
+    about: Any = {"blocks": tuple(lines.blocks)}
+    found = Coefficients.of(tuple(lines.terms), lines.matrix, weights, covariance, **about)
+    ratio: str = model._ratio if found.blocks else ""
+    title = f"Submodel of {type(model).__name__} under differential privacy"
+    left = [part.name for part in layout(model) if part.name not in columns]
+    listed = ", ".join(left[:8]) + (", …" if len(left) > 8 else "")
+    first = f"Without {listed}: {how}." if left else f"With all columns: {how}."
+    return Summary(title, (found,), (first, *_footer(model, (found,), "model")), level, ratio)
+
+
+def _footer(model: Any, models: Sequence[Coefficients], kind: str) -> tuple[str, ...]:
     """Return what the table rests on: sizes, promise, method and conditions."""
     guarantee = model.guarantee_
     promise = f"ε = {guarantee.epsilon:g}, δ = {guarantee.delta:g}"
@@ -248,8 +348,10 @@ def _footer(model: Any, models: Sequence[Coefficients]) -> tuple[str, ...]:
             "noise in the variance; 'bias', where it is shown, is the share of a bound on the "
             "effect of columns that are too rare to be determined. There is no penalty, and "
             "gradients are not clipped: rows of large norm have less weight in the score "
-            "equations, which does not bias the estimate of a correctly specified model."
+            "equations. That does not bias the estimate of a correctly specified model; another "
+            "model's is a projection in which such rows weigh less."
         )
+        lines += _about_errors(model, models, kind, plural)
         lines.append(
             f"Conditions: independent {plural}, a correctly specified model"
             + "".join(f", {need}" for need in model._errors_need)
@@ -266,6 +368,24 @@ def _footer(model: Any, models: Sequence[Coefficients]) -> tuple[str, ...]:
     return tuple(lines)
 
 
+def _about_errors(model: Any, models: Sequence[Coefficients], kind: str, plural: str) -> list[str]:
+    """Return what kind of errors a table has, whom it is about, and what was found against it."""
+    people = plural == "people"
+    text = ROBUST if kind == "robust" else OF_MODEL
+    within = " and to dependence within people" if people else ""
+    lines = [text.format(people=within, plural=plural)]
+    if people and model.guarantee_.rows_per_unit == 1:
+        lines.append(OF_PEOPLE)
+    elif people and kind == "model":
+        lines.append("Dependence within people is one factor for all coefficients.")
+    marks = dict.fromkeys(mark for each in models for mark in each.marks if mark)
+    shares = [each.checks.at_bound for each in model.covariances_ if each.checks.at_bound]
+    for mark in marks:
+        share = f"{100 * max(shares, default=0.0):.1f} %"
+        lines.append(MARKS[mark].format(share=share))
+    return lines
+
+
 def _own_units(models: Sequence[Coefficients]) -> list[str]:
     """Return what lines by column are compared with."""
     blocks = models[0].blocks
@@ -279,21 +399,22 @@ def _own_units(models: Sequence[Coefficients]) -> list[str]:
     return [*lines, f"{MARKED}."] if any(marks) else lines
 
 
-def conf_int(model: Any, level: float) -> FloatArray:
+def conf_int(model: Any, level: float, cov_type: str | None = None) -> FloatArray:
     """Return intervals of the coefficients; see `PrivateLinearModel.conf_int`."""
-    found = [np.column_stack(each.interval(level)) for each in _models(model)]
+    models = tables_of(model, cov_type=cov_type)
+    found = [np.column_stack(each.interval(level)) for each in models]
     return found[0] if len(found) == 1 else np.stack(found)
 
 
 def standard_errors(model: Any) -> FloatArray:
     """Return standard errors of the coefficients, intercept first."""
-    found = [each.errors for each in _models(model)]
+    found = [each.errors for each in tables_of(model)]
     return found[0] if len(found) == 1 else np.stack(found)
 
 
 def cov_params(model: Any) -> FloatArray:
     """Return covariances of the coefficients, intercept first."""
-    models = _models(model)
+    models = tables_of(model)
     size = len(models[0].terms)
     none = np.full((size, size), np.nan)
     whole = [none if each.covariance is None else each.covariance for each in models]
@@ -310,7 +431,7 @@ def selected(model: Any, rule: str, level: float) -> Any:
     size = values.shape[1] if model.fit_intercept else values.shape[1] - 1
     copied = copy.copy(model)
     found = []
-    for row, covariance in zip(values, model.covariances_, strict=True):
+    for row, covariance in zip(values, chosen(model), strict=True):
         settings: Any = {"intercept": model.fit_intercept}
         row[:size], left = choose_coefficients(row[:size], covariance, rule, level, **settings)
         found.append(left)
@@ -343,4 +464,26 @@ def intervals(model: Any, X: Any, scores: FloatArray, level: float, residual: fl
     averaged.average_cells(model, X, rows)
     if model.fit_intercept:
         rows = np.column_stack([rows, np.ones(len(rows))])
-    return score_intervals(model.covariances_[0], rows, scores, level, residual)
+    _warn_of_refused(model, rows)
+    return score_intervals(chosen(model)[0], rows, scores, level, residual)
+
+
+def residual_variance(model: Any) -> float:
+    """Return the variance of residuals by their measured scale, that of normal ones."""
+    covariance = model.covariances_[0]
+    moment = covariance.checks.moment
+    return float(covariance.dispersion if moment is None else moment.unit**2)
+
+
+def _warn_of_refused(model: Any, rows: FloatArray) -> None:
+    """Say which coefficients without an interval leave rows without one."""
+    refused = np.asarray(model.covariances_[0].refused)
+    used = refused & (rows != 0.0).any(axis=0)
+    if not used.any():
+        return
+    names = [*feature_names(model), "the intercept"]
+    listed = ", ".join(names[k] for k in np.flatnonzero(used)[:5])
+    familiar.warn(
+        f"Rows whose {listed} is not 0 have no interval: {model.covariances_[0].reason}. Leave "
+        "such columns out of the model, or use more rows or a larger epsilon."
+    )

@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.design import Design
 from discreet.estimators.layout import ColumnFeatures, layout
+from discreet.inference.covariance import chosen
 from discreet.preparation.features import Splines
 from discreet.preparation.pipeline import unclipped_map
 from discreet.preparation.steps import FittedCentre, FittedScale, Scale
@@ -372,7 +373,8 @@ def _deviation(model: PrivateLinearModel, centred: FloatArray) -> FloatArray | N
     if model.covariances_:
         constant = np.zeros((len(centred), int(model.fit_intercept)))
         rows = np.hstack([centred, constant])
-        errors = np.array([each.parts(rows).errors for each in model.covariances_])
+        found = chosen(model.covariances_, model.cov_type)
+        errors = np.array([each.parts(rows).errors for each in found])
         return errors if np.isfinite(errors).any() else None
     if model.deviation_ is None:
         return None

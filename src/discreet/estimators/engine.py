@@ -34,6 +34,8 @@ from discreet.estimators.method import Method, Settings, choose
 from discreet.estimators.trace import Bar, Trace
 from discreet.estimators.units import Inputs
 from discreet.inference import Covariance, Evidence, Inference
+from discreet.inference.covariance import coefficient_map
+from discreet.inference.measure import Wanted
 from discreet.log import note
 from discreet.objectives import Problem
 from discreet.preparation import (
@@ -323,6 +325,7 @@ def train(run: Run, prepared: Prepared, problem: Problem) -> Fitted:
         if opened:
             weighted = inputs.units.grouped or not inputs.units.even
             about: Any = {"weighted": weighted, "mapped": prepared.mapped}
+            about["wanted"] = _wanted(run, prepared, problem)
             found = Inference.measure(*opened[model], problem, solution.weights, **about)
             evidence.append(found)
             if not found.reason:  # else the fitted weights are better
@@ -332,6 +335,15 @@ def train(run: Run, prepared: Prepared, problem: Problem) -> Fitted:
         dropped.append(without)
         solutions.append(solution)
     return _carried(run, prepared, problem, solutions, evidence, np.all(dropped, axis=0))
+
+
+def _wanted(run: Run, prepared: Prepared, problem: Problem) -> Wanted:
+    """Return what is to be measured beside the coefficients."""
+    affine = prepared.affine or AffineMap.to_norm(np.inf, problem.n_features)
+    about: Any = {"intercept": problem.fit_intercept, "scale": run.inputs.scale}
+    basis = coefficient_map(affine, problem.n_parameters, **about)
+    robust = None if run.settings.cov_type is None else run.settings.cov_type == "robust"
+    return Wanted(basis, robust, run.inputs.ends)
 
 
 def _report(watchers: Sequence[Callable[[Progress], None]], model: int, at: Progress) -> None:

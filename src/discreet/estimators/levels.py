@@ -70,6 +70,7 @@ class LevelModel(PrivateLinearModel):
     _has_intervals: ClassVar[bool] = True
     _ratio: ClassVar[str] = "odds ratio"
     _finds_levels: ClassVar[bool] = False
+    _robust_errors: ClassVar[bool] = False
 
     def _loss(self) -> Loss:
         return Logistic()
@@ -136,7 +137,7 @@ class OrdinalClassifier(ClassifierMixin, LevelModel):  # type: ignore[misc]
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, preparation, rows_per_unit, features, \
-columns, schema, inference, random_state, ledger, progress
+columns, schema, inference, cov_type, random_state, ledger, progress
         As in `LogisticRegression`; intervals are for slopes, and for rows of equal weight.
     fit_intercept : bool, default=True
         Must be True.
@@ -359,7 +360,7 @@ class DiscreteTimeSurvival(LevelModel):
         Baseline log odds: a polynomial of the period, of degree 2 to 5 by n and the budget, or one
         number per period. Few people are left in late periods, and their rows are clipped most.
     epsilon, delta, relation, solver, alpha, data_norm, preparation, rows_per_unit, features, \
-columns, schema, inference, random_state, ledger, progress
+columns, schema, inference, cov_type, random_state, ledger, progress
         As in `LogisticRegression`; solvers that take sums over rows, such as ``"gd"``. Intervals
         are for slopes.
     fit_intercept : bool, default=True

@@ -118,6 +118,12 @@ class LogLinearRegressor(LinearRegressor):
             )
         return 0.0, self._bounds()[1]
 
+    def _scaled_ends(
+        self, low: float, high: float, centre: float, scale: float
+    ) -> tuple[float, float]:
+        """Return the bounds of scaled targets; counts of 0 are not clipped, they are counts."""
+        return (-1.0 if low == 0.0 else low / scale), high / scale
+
     def _margin_units(self) -> tuple[float, float]:
         return 1.0, math.log(self._target_units()[1])
 
@@ -146,7 +152,7 @@ class PoissonRegressor(LogLinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, preparation, rows_per_unit, features, \
-columns, schema, inference, random_state, ledger, progress
+columns, schema, inference, cov_type, random_state, ledger, progress
         As in `LinearRegression`. Intervals of the mean only: ``predict_interval(target=False)``.
     fit_intercept : bool, default=True
         Must be True.
@@ -222,7 +228,8 @@ class GammaRegressor(LogLinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, columns, schema, inference, random_state, ledger, progress, target_bounds
+rows_per_unit, features, columns, schema, inference, cov_type, random_state, ledger, progress, \
+target_bounds
         As in `PoissonRegressor`; the bounds of the target are above 0.
     threshold : float, default=4.0
         A target of more than 1 + threshold times its mean is clipped to that.

@@ -64,6 +64,7 @@ class Settings:
 
     ``method`` is None if the rule of ``solver="auto"`` has yet to choose it by the table's size,
     ``kind`` the class of the estimator. The intercept of a ``shifted`` loss has no interval.
+    ``cov_type`` is the kind of errors that was asked for.
     """
 
     kind: type
@@ -78,6 +79,7 @@ class Settings:
     columns: Any = None
     inference: bool = False
     shifted: bool = False
+    cov_type: str | None = None
     process: Process = field(default_factory=Process)
 
     def problem(self, n_rows: int, n_features: int, row_norm: float | None) -> Problem:
@@ -178,6 +180,7 @@ def settle(model: Any) -> Settings:
     )
     own: Any = {"features": model.features, "columns": model.columns, "process": process}
     own |= {"inference": model.inference, "shifted": model._shifted_intercept}
+    own |= {"cov_type": model.cov_type if model._robust_errors else "model"}
     norm = model.data_norm
     if norm is None and not steps and method is not None:
         norm = method.solver.default_row_norm
@@ -239,7 +242,8 @@ def choose(settings: Settings, inputs: Inputs) -> Method:
         size = made.width + int(settings.fit_intercept)
         taken = (*method.steps, *(() if balance is None else (balance,)))
         left = 1.0 - sum(part.share for part in taken)
-        inference = reserved(units.size, size, settings.budget, len(inputs.rules), left)
+        counts = (units.size, size, settings.budget, len(inputs.rules))
+        inference = reserved(*counts, left, settings.loss)
     if balance is not None or inference:
         method = Method.divided(settings.budget, method.steps, solver, balance, inference)
         solver.check(settings.loss, method.models)

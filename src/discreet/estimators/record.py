@@ -22,6 +22,7 @@ from discreet.estimators.levels import DiscreteTimeSurvival, OrdinalClassifier
 from discreet.estimators.log_linear import GammaRegressor, PoissonRegressor
 from discreet.estimators.regressors import HuberRegressor, LinearRegression, QuantileRegressor
 from discreet.inference import Covariance
+from discreet.inference.checks import Checks, Moment, Tails, Variances
 from discreet.preparation import (
     FITTED_STEPS,
     FeatureMap,
@@ -120,6 +121,73 @@ class Weights(Entry):
             raise ValueError(f"coef must have the shape {(n_models, width)}, intercept {n_models}.")
 
 
+class StoredTails(Entry):
+    """One-sided tails of residuals; see `discreet.inference.checks.Tails`."""
+
+    shift: Vector
+    covariance: Matrix
+    share: Number
+    error: Number
+
+
+class StoredVariances(Entry):
+    """Variances of coefficients over those of the model."""
+
+    ratio: Vector
+    error: Number
+
+
+class StoredMoment(Entry):
+    """Second moment of weighted rows; see `discreet.inference.checks.Moment`."""
+
+    matrix: Matrix
+    frame: Matrix
+    deviation: Number
+    unit: Number
+
+
+class StoredChecks(Entry):
+    """What was measured beside the coefficients; see `discreet.inference.checks.Checks`."""
+
+    at_bound: Number | None
+    at_bound_error: Number
+    cut: Number | None
+    tails: StoredTails | None
+    variances: StoredVariances | None
+    moment: StoredMoment | None
+
+    @classmethod
+    def of(cls, found: Checks) -> Self:
+        """Return the checks as a file has them."""
+        kinds = {"tails": StoredTails, "variances": StoredVariances, "moment": StoredMoment}
+        parts: dict[str, Any] = {}
+        for name, kind in kinds.items():
+            part = getattr(found, name)
+            parts[name] = None if part is None else kind(**_plain(vars(part)))
+        numbers = (found.at_bound, found.at_bound_error, found.cut)
+        bound, error, cut = (None if each is None else float(each) for each in numbers)
+        return cls(at_bound=bound, at_bound_error=error or 0.0, cut=cut, **parts)
+
+    def restored(self, size: int) -> Checks:
+        """Return the checks, whose shapes are checked."""
+        kinds = {"tails": Tails, "variances": Variances, "moment": Moment}
+        parts: dict[str, Any] = {}
+        for name, kind in kinds.items():
+            part = getattr(self, name)
+            if part is not None:
+                arrays = {key: np.array(each) for key, each in msgspec.structs.asdict(part).items()}
+                shapes = {each.shape for each in arrays.values()}
+                if not shapes <= {(), (size,), (size, size)}:
+                    raise ValueError("checks of a covariance must be for all coefficients.")
+                parts[name] = kind(**{k: v if v.ndim else float(v) for k, v in arrays.items()})
+        return Checks(self.at_bound, self.at_bound_error, self.cut, **parts)
+
+
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return arrays as lists, and numbers as floats."""
+    return {name: np.asarray(value, dtype=np.float64).tolist() for name, value in fields.items()}
+
+
 class StoredCovariance(Entry):
     """Covariance of one model's coefficients, by source; see `discreet.inference.Covariance`."""
 
@@ -129,13 +197,15 @@ class StoredCovariance(Entry):
     refused: list[bool]
     reason: str
     dispersion: Number
+    checks: StoredChecks
 
     @classmethod
     def of(cls, found: Covariance) -> Self:
         """Return the covariance as a file has it: entries without a value are 0."""
         sampling, noise, bias = (np.nan_to_num(part).tolist() for part in found.sources)
         refused = np.asarray(found.refused).tolist()
-        return cls(sampling, noise, bias, refused, found.reason, float(found.dispersion))
+        checks = StoredChecks.of(found.checks)
+        return cls(sampling, noise, bias, refused, found.reason, float(found.dispersion), checks)
 
     def restored(self, size: int) -> Covariance:
         """Return the covariance, whose shape is checked."""
@@ -146,7 +216,8 @@ class StoredCovariance(Entry):
             raise ValueError("a covariance must be for all coefficients.")
         sampling, noise, bias = (np.array(part) for part in parts)
         refused = np.array(self.refused)
-        return Covariance(sampling, noise, bias, refused, self.reason, self.dispersion)
+        checks = self.checks.restored(size)
+        return Covariance(sampling, noise, bias, refused, self.reason, self.dispersion, checks)
 
 
 class LinearFit(Entry, kw_only=True):

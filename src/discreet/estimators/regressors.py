@@ -91,6 +91,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         rule = partial(_in_units, low=bounds[0], high=bounds[1], centre=middle, scale=half)
         scale, centre = self._margin_units()
         about: Any = {"units": units, "public": public, "scale": scale, "centre": centre}
+        about["ends"] = self._scaled_ends(*bounds, middle, half)
         fitted = self._fit_models(settings, X, target, [rule], **about)
         self.coef_ = fitted.coef[0]
         self.intercept_ = float(fitted.intercept[0])
@@ -110,8 +111,9 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         """Return intervals for new targets, or for their mean, at the rows of X.
 
         With ``target`` they are for the target of a new row (prediction intervals, with normal
-        residuals), else for its mean. ``low`` and ``high`` are clipped to ``target_bounds``, and
-        NaN where a coefficient that is used has no interval; the variances are by source.
+        residuals of the measured scale), else for its mean. ``low`` and ``high`` are clipped to
+        ``target_bounds``, and NaN, with a warning, where a coefficient that is used has no
+        interval; the variances are by source.
         """
         check_is_fitted(self, "coef_")
         if target and not self._normal_errors:
@@ -121,7 +123,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
             )
         table = self._read_new(X)
         scores = self._margins(table)[:, 0]
-        residual = self.covariances_[0].dispersion if target and self.covariances_ else 0.0
+        residual = coefficients.residual_variance(self) if target and self.covariances_ else 0.0
         found = coefficients.intervals(self, table, scores, level, residual)
         return found._replace(low=self._predicted(found.low), high=self._predicted(found.high))
 
@@ -148,6 +150,14 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
                 f"{bounds!r}."
             ) from None
         return low, high
+
+    def _scaled_ends(
+        self, low: float, high: float, centre: float, scale: float
+    ) -> tuple[float, float] | None:
+        """Return the bounds of scaled targets; None without bounds."""
+        if self.target_bounds is None:
+            return None
+        return (low - centre) / scale, (high - centre) / scale
 
     def _target_units(self) -> tuple[float, float]:
         """Return centre and half-width of the public bounds; without intercept the centre is 0."""
@@ -183,7 +193,8 @@ class LinearRegression(LinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, columns, schema, inference, random_state, ledger, progress, verbose
+rows_per_unit, features, columns, schema, inference, cov_type, random_state, ledger, progress, \
+verbose
         As in `LogisticRegression`. With ``solver="auto"`` a part of the budget prepares the rows
         and measures moments of rows and targets, and the rest pays for a few Newton-like steps.
     alpha : float, default=1e-4
@@ -214,6 +225,7 @@ covariances_, size_
     """
 
     _has_intervals: ClassVar[bool] = True
+    _least_squares: ClassVar[bool] = True
 
     def _loss(self) -> Loss:
         return Squared(None if self.target_bounds is None or self.inference else AT_BOUND)
@@ -230,8 +242,8 @@ class HuberRegressor(LinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, columns, schema, inference, random_state, ledger, progress, verbose, \
-target_bounds
+rows_per_unit, features, columns, schema, inference, cov_type, random_state, ledger, progress, \
+verbose, target_bounds
         As in `LinearRegression`.
     threshold : float, default=0.5
         Residuals beyond it count linearly. In units of half the width of ``target_bounds`` if
@@ -260,7 +272,8 @@ class QuantileRegressor(LinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, columns, schema, inference, random_state, ledger, progress, target_bounds
+rows_per_unit, features, columns, schema, inference, cov_type, random_state, ledger, progress, \
+target_bounds
         As in `LinearRegression`.
     quantile : float, default=0.5
         The quantile, from 0.01 to 0.99.

@@ -304,6 +304,8 @@ class Inputs:
         design that made X of a table, if there is one.
     scale, centre
         Factor and constant that bring margins of the fit to units of predictions.
+    ends
+        Public bounds of scaled targets that are clipped to them, if they are.
     """
 
     X: Any
@@ -317,6 +319,7 @@ class Inputs:
     design: Any = None
     scale: float = 1.0
     centre: float = 0.0
+    ends: tuple[float, float] | None = None
 
     def labelled(self, rows: Rows, model: int) -> Rows:
         """Return the rows with the targets of a model; rows are made with those of the first."""

@@ -2,7 +2,7 @@
 
 from discreet.inference.covariance import Covariance, Intervals, score_intervals
 from discreet.inference.measure import Evidence, Inference
-from discreet.inference.summary import Block, Coefficients, Summary, Term
+from discreet.inference.summary import Block, Coefficients, JointTest, Summary, Term
 
 __all__ = ["Block", "Coefficients", "Covariance", "Evidence", "Inference", "Intervals", "Summary"]
-__all__ += ["Term", "score_intervals"]
+__all__ += ["JointTest", "Term", "score_intervals"]

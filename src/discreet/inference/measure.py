@@ -21,7 +21,15 @@ from numpy.typing import NDArray
 
 from discreet.accounting.budget import Budget, Measure
 from discreet.core import Curator, ExponentialMechanism, Gaussian
-from discreet.core.questions import CurvatureSum, MedianNorm, MedianSlope, ScoreSquareSum, ScoreSum
+from discreet.core.questions import (
+    CurvatureSum,
+    MedianNorm,
+    MedianSlope,
+    ScoreSquareSum,
+    ScoreSum,
+    ScoreVariances,
+)
+from discreet.inference.checks import AtBound, BeyondCut, Checks, Moment, Tails, Variances
 from discreet.objectives import Loss, Problem, Scored, Squared
 from discreet.validate import FloatArray, check_fields, number
 
@@ -131,6 +139,52 @@ RARE_CLIP = 1.9
 """Least clip over √p then: noise is less where rows are nearly as long as the clip, and a rare
 category is in a small share of the rows."""
 
+CUTS = (1.345, 30.0)
+"""Smallest and largest cut of residuals, over their scale. With normal errors the first has 95 % of
+the efficiency of least squares. Between them, noise in a score is `CLIP_NOISE` of its sampling
+error: a wider cut biases less where errors are skewed and their spread depends on a column."""
+
+CUT_NOISE = 0.1
+"""Relative noise in the dispersion beyond which the cut of residuals is not wider."""
+
+USUAL_CUT = 3.5
+"""Cut of residuals beyond which a larger clip of norms comes first."""
+
+INSIDE_SHARE = 0.01
+"""Part of the share for the share of residuals within the cut, where that is below `USUAL_CUT`."""
+
+INSIDE_ERROR = 0.05
+"""Relative error of that share as normal residuals have it."""
+
+TAIL_SHARE = 0.02
+"""Part of the share for the sum of rows with residuals beyond the cut, by the residuals' sign."""
+
+LEAST_BEYOND = 0.05
+"""Share of residuals that are taken to be beyond the cut at least, for the sampling error of the
+difference between both sides: normal residuals of unequal spread have as many beyond 2.5 scales."""
+
+BOUND_SHARE = 0.01
+"""Part of the share for the share of targets at a bound."""
+
+VARIANCE_SHARE = 0.1
+"""Part of the share for the variances of single coefficients."""
+
+VARIANCE_CUTS = (2.5, 8.0)
+"""Smallest and largest norm of a unit's standardised scores over √p, beyond which it is cut."""
+
+VARIANCE_NOISE = 0.05
+"""Between these limits, the noise in a variance is this share of it."""
+
+MOST_VARIANCE_NOISE = (0.15, 0.35)
+"""Variances are measured where their noise is below the first, or below the second if they were
+asked for, or if units are given."""
+
+LEAST_RATIO = 0.1
+"""A variance is at least this times that of the model: noise can make it negative."""
+
+SMALLEST_FACTOR = 2.0**-40
+"""Factor of a column that is not to count beside the constant."""
+
 MEDIAN_OF_NORMAL = 0.6745
 """Median size of a standard normal number."""
 
@@ -163,6 +217,8 @@ class Evidence:
         Mean squared score over mean curvature; the residuals' variance in least squares.
     reason : str
         Why there are no intervals; empty if there are.
+    checks : Checks
+        What was measured beside the estimate.
     """
 
     weights: FloatArray
@@ -174,6 +230,34 @@ class Evidence:
     usual: float
     dispersion: float
     reason: str = ""
+    checks: Checks = field(default_factory=Checks)
+
+    def with_mean_variance(self) -> Evidence:
+        """Return the evidence with the dispersion that variances of coefficients have on average.
+
+        Their noise is less than that of the mean squared score, whose bound grows with the cut.
+        """
+        found = self.checks.variances
+        if found is None:
+            return self
+        mean = float(np.mean(found.ratio))
+        variances = Variances(found.ratio / mean, found.error / mean)
+        checks = replace(self.checks, variances=variances)
+        dispersion = mean * self.dispersion
+        return replace(self, sampling=mean * self.sampling, dispersion=dispersion, checks=checks)
+
+
+class Wanted(NamedTuple):
+    """What a caller wants to know beside the coefficients.
+
+    ``basis`` makes coefficients of weights of prepared rows, None if they are those weights.
+    ``robust`` is True if variances of single coefficients were asked for, False if they are not
+    wanted, None if they are bought where they cost little. ``ends`` are bounds of scaled targets.
+    """
+
+    basis: FloatArray | None = None
+    robust: bool | None = None
+    ends: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -212,6 +296,7 @@ class Inference:
         *,
         weighted: bool,
         mapped: bool = False,
+        wanted: Wanted = Wanted(),  # noqa: B008  it is immutable
     ) -> Evidence:
         """Measure with a curator whose reserved share, ``total`` in μ², is open.
 
@@ -221,17 +306,21 @@ class Inference:
         """
         rows = _Source(curator, problem.n_rows)
         sample = rows if few is None else _Source(few, few.n_rows, drawn=True)
-        return _Stage(rows, sample, problem, weighted, mapped).run(pilot, total)
+        return _Stage(rows, sample, problem, weighted, mapped, wanted).run(pilot, total)
 
 
-def expected_error(n_rows: int, n_parameters: int, budget: Budget, share: float = SHARE) -> float:
+def expected_error(
+    n_rows: int, n_parameters: int, budget: Budget, share: float = SHARE, *, even: bool = False
+) -> float:
     """Return the relative error of the Hessian that public numbers predict, at its largest share.
 
-    Beyond `HOPELESS_ERROR` a fit reserves nothing for inference.
+    Beyond `HOPELESS_ERROR` a fit reserves nothing for inference. An ``even`` curvature is that of
+    least squares: 1, and not about half of its bound.
     """
     mu = budget.to_gdp().mu * math.sqrt(share * HESSIAN_SHARES[1])
     apart = math.sqrt(budget.relation.rows_changed)
-    return _hessian_error(n_rows, n_parameters, mu / apart, _Usual().curvature)
+    curvature = 1.0 if even else _Usual().curvature
+    return _hessian_error(n_rows, n_parameters, mu / apart, curvature)
 
 
 def _hessian_error(n_rows: int, size: int, mu: float, curvature: float) -> float:
@@ -321,6 +410,20 @@ class _Dispersion(NamedTuple):
     most: float
 
 
+class _Extras(NamedTuple):
+    """Parts of the share for what is measured beside the coefficients; 0 for what is not."""
+
+    inside: float
+    tails: float
+    bound: float
+    variances: float
+
+    @property
+    def total(self) -> float:
+        """All parts together."""
+        return sum(self)
+
+
 @dataclass(frozen=True)
 class _Stage:
     """The measurements of one model, all on one budget: on its rows, or on a sample of them."""
@@ -330,6 +433,7 @@ class _Stage:
     problem: Problem
     weighted: bool
     mapped: bool
+    wanted: Wanted = field(default_factory=Wanted)
 
     def run(self, pilot: FloatArray, total: float) -> Evidence:
         """Ask for medians, a first Hessian, corrections, the second Hessian and the last score."""
@@ -341,33 +445,43 @@ class _Stage:
         turned = self._turned(size, total, 1.0 - median, choice)
         weights = np.asarray(np.linalg.solve(turned.matrix, pilot), dtype=np.float64)
         slopes = self._slopes(turned.few, weights, choice)
-        plan = self._dispersion_plan(turned, slopes.usual.slope, mu)
-        left = turned.left - (median if slopes.asked else 0.0)
+        even = loss.scored(slopes.unit).even
+        extras = self._extras(turned.rows, mu, size, even)
+        left = turned.left - (median if slopes.asked else 0.0) - extras.total
+        cut = self._cut(mu, left, size, math.inf) if even else 0.0
+        usual = replace(slopes.usual, slope=_slope_of(cut)) if even else slopes.usual
+        plan = self._dispersion_plan(turned, usual.slope, mu)
         left -= DISPERSION_SHARE if plan.measured else 0.0
-        expected = replace(slopes.usual, curvature=turned.shorter * slopes.usual.curvature)
+        expected = replace(usual, curvature=turned.shorter * usual.curvature)
         enough = self._error(turned.few, mu, size, expected) < FEW_ERROR
         hessians = turned.few if enough else turned.rows
-        scored = loss.scored(slopes.unit)
         smallest = turned.nearest * math.sqrt(size)
-        asked = _Asked(turned.rows, hessians, plan.squares, scored, smallest, total)
-        bent = not loss.of_residuals or scored.slopes is not scored.curvature
+        scored = loss.scored(slopes.unit, cut) if even else loss.scored(slopes.unit)
+        asked = _Asked(turned.rows, hessians, plan.squares, scored, smallest, total, slopes.unit)
         longer = turned.matrix / np.where(
             np.arange(size) < self.problem.n_features, turned.factor, 1.0
         )
-        walk = _Walk(asked, weights, _Path([], [], slopes.unit, longer), left, bent)
+        walk = _Walk(asked, weights, _Path([], [], slopes.unit, longer), left, not even)
         precise = self._error(turned.rows, mu, size, expected) < SURE_ERROR
         precise = precise and turned.nearest < RARE_CLIP
-        if bent and not precise:
+        if not even and not precise:
             walk.measure(FIRST_SHARE)
             curvature = turned.shorter * asked.curvature(walk.hessian)
             expected = replace(expected, curvature=curvature)
         share, factor = self._clip(hessians, mu, walk.left, size, expected)
         factor = max(turned.nearest, min(factor, plan.most))
-        walk.asked = replace(asked, clip=math.sqrt(size) * factor)
+        if even:
+            cut = self._cut(mu, left - share, size, factor)
+            scored = loss.scored(slopes.unit, cut)
+        walk.asked = replace(asked, clip=math.sqrt(size) * factor, scored=scored)
         (walk.short if precise else walk.long)(share)
         dispersion, doubt = self._dispersion(walk, plan, slopes.square)
         sampling = (1 + doubt) * dispersion / turned.rows.n_rows
-        return walk.hessian.evidence(walk.path, walk.deviation, dispersion, sampling, turned.matrix)
+        found = walk.hessian.evidence(
+            walk.path, walk.deviation, dispersion, sampling, turned.matrix
+        )
+        found = replace(found, checks=self._checks(walk, extras, dispersion, turned))
+        return found if plan.stated else found.with_mean_variance()
 
     def _turned(
         self, size: int, total: float, left: float, choice: ExponentialMechanism
@@ -418,6 +532,72 @@ class _Stage:
         usual = replace(usual, slope=min(slope / loss.slope_bound, 1.0))
         # the mean squared score, if slopes are nearly normal
         return _Slopes(1.0, usual, weights.size * slope**2, asked=True)
+
+    def _extras(self, rows: _Source, mu: float, size: int, even: bool) -> _Extras:
+        """Return what is measured beside the coefficients, by public numbers alone."""
+        apart = math.sqrt(rows.curator.relation.rows_changed)
+        noise = apart * VARIANCE_CUTS[0] ** 2 * size / (rows.n_rows * mu)
+        noise /= math.sqrt(VARIANCE_SHARE)
+        wanted = self.wanted.robust
+        limit = MOST_VARIANCE_NOISE[1 if wanted or self.weighted else 0]
+        robust = wanted is not False and self.wanted.basis is not None and noise < limit
+        bound = self.wanted.ends is not None and self.problem.fit_intercept and self.mapped
+        return _Extras(
+            inside=INSIDE_SHARE * even,
+            tails=TAIL_SHARE * even,
+            bound=BOUND_SHARE * bound,
+            variances=VARIANCE_SHARE * robust,
+        )
+
+    def _cut(self, mu: float, left: float, size: int, factor: float) -> float:
+        """Return the cut of residuals over their scale, at a clip of norms over √p.
+
+        Without a clip, it is the cut with which the smallest clip is to be chosen.
+        """
+        rows = self.rows
+        first = not math.isfinite(factor)
+        factor = CLIP_FACTORS[0] if first else factor
+        changed = rows.curator.relation.rows_changed
+        noise = changed * factor * math.sqrt(size) / (math.sqrt(rows.n_rows * left) * mu)
+        # squared scores have noise in proportion to the squared cut
+        squares = rows.n_rows * mu * math.sqrt(DISPERSION_SHARE) / factor**2
+        most = min(CLIP_NOISE / noise, math.sqrt(CUT_NOISE * squares))
+        return _within(most, (CUTS[0], USUAL_CUT if first else CUTS[1]))
+
+    def _checks(self, walk: _Walk, extras: _Extras, dispersion: float, turned: _Turned) -> Checks:
+        """Ask for what is measured beside the coefficients, at the last point."""
+        asked = walk.asked
+        at = walk.path.points[-1]
+        checks = Checks()
+        if extras.bound:
+            share, error = self._at_bound(extras.bound * asked.total)
+            checks = replace(checks, at_bound=share, at_bound_error=error)
+        if walk.hessian.error > MOST_NOISE:
+            return checks
+        whole = walk.hessian.times(1.0 / walk.inside)
+        moment = Moment(whole.matrix, np.eye(at.size), whole.deviation, walk.path.unit)
+        checks = replace(checks, moment=moment)
+        if extras.tails:
+            tails = asked.tails(at, extras.tails, walk.hessian, 1.0 - walk.inside)
+            cut = asked.scored.slopes.slope_bound
+            checks = replace(checks, cut=cut, tails=tails)
+        checks = checks.carried(turned.matrix, 1.0)
+        if extras.variances and self.wanted.basis is not None:
+            basis = self.wanted.basis @ turned.matrix
+            found = asked.variances(at, extras.variances, walk.hessian, basis, dispersion)
+            checks = replace(checks, variances=found)
+        return checks
+
+    def _at_bound(self, total: float) -> tuple[float, float]:
+        """Return the noisy share of targets at a bound, and its deviation.
+
+        It is asked of rows with hardly more than their constant, whose norm is 1.
+        """
+        assert self.wanted.ends is not None
+        rows = self.rows.curator.columns(np.arange(1), factor=SMALLEST_FACTOR)
+        question = ScoreSum(AtBound(*self.wanted.ends), np.zeros(2), 1.0)
+        noisy = rows.ask(question, Gaussian.sharing(total))
+        return float(noisy.values[-1]) / self.rows.n_rows, noisy.deviation / self.rows.n_rows
 
     def _dispersion_plan(self, turned: _Turned, slope: float, mu: float) -> _Dispersion:
         """Return which rows are asked for squared scores, and whether they are."""
@@ -480,6 +660,14 @@ def _shortening(kept: FloatArray) -> FloatArray:
     return np.asarray((vectors * shorter) @ vectors.T)
 
 
+def _slope_of(cut: float) -> float:
+    """Return the root mean square of normal numbers that are cut to a size, over that size."""
+    inside = math.erf(cut / math.sqrt(2.0))
+    density = math.exp(-0.5 * cut * cut) / math.sqrt(2.0 * math.pi)
+    square = inside - 2.0 * cut * density + cut * cut * (1.0 - inside)
+    return math.sqrt(square) / cut
+
+
 def _together(found: float, noise: float, guess: float) -> tuple[float, float]:
     """Return the weighted mean of a noisy number and a guess at it, and its error."""
     own, other = noise**-2.0, (GUESS_ERROR * guess) ** -2.0
@@ -534,6 +722,7 @@ class _Asked:
     scored: Scored
     clip: float
     total: float
+    unit: float = 1.0
 
     def score(self, weights: FloatArray, share: float) -> tuple[FloatArray, float]:
         """Return the noisy mean score, and the deviation of its noise."""
@@ -556,6 +745,67 @@ class _Asked:
             mean = float(np.trace(matrix)) / len(matrix)
             deviation = math.hypot(deviation, mean * math.sqrt(2 / n_rows))
         return _Hessian.of(matrix, deviation)
+
+    def inside(self, weights: FloatArray, share: float, hessian: _Hessian) -> float:
+        """Return the share of the curvature that is within the cut of slopes.
+
+        It is the ratio of two traces, together with what normal residuals would have.
+        """
+        bound = self.scored.slopes.slope_bound
+        narrow = self.scored._replace(curvature=self.scored.slopes)
+        inner = replace(self, scored=narrow).hessian(weights, share)
+        whole = float(np.trace(hessian.matrix))
+        guess = math.erf(bound / (math.sqrt(2.0) * self.unit))
+        if whole <= 0.0:
+            return guess
+        size = len(hessian.values)
+        noise = math.sqrt(size) * math.hypot(inner.deviation, hessian.deviation) / whole
+        ratio = float(np.trace(inner.matrix)) / whole
+        own, other = noise**-2.0, (INSIDE_ERROR * guess) ** -2.0
+        found = (own * ratio + other * guess) / (own + other)
+        return _within(float(found), (0.5 * guess, 1.0))
+
+    def tails(self, weights: FloatArray, share: float, hessian: _Hessian, beyond: float) -> Tails:
+        """Return what one-sided tails of residuals do to the weights, for each unit of excess.
+
+        ``beyond`` is the measured share of residuals beyond the cut, 0 where it was not measured.
+        """
+        curator, n_rows, _ = self.scores
+        loss = BeyondCut(self.scored.slopes.slope_bound)
+        mechanism = Gaussian.sharing(share * self.total)
+        noisy = curator.ask(ScoreSum(loss, weights, self.clip), mechanism)
+        inverse = hessian.inverse()
+        normal = 1.0 - math.erf(loss.cut / (math.sqrt(2.0) * self.unit))
+        beyond = max(beyond, normal, LEAST_BEYOND)
+        deviation = noisy.deviation / n_rows
+        values = noisy.values / n_rows
+        covariance = deviation**2 * (inverse @ inverse) + beyond / n_rows * inverse
+        one = math.hypot(deviation, math.sqrt(beyond / n_rows))
+        return Tails(-inverse @ values, covariance, float(values[-1]), one)
+
+    def variances(
+        self,
+        weights: FloatArray,
+        share: float,
+        hessian: _Hessian,
+        basis: FloatArray,
+        dispersion: float,
+    ) -> Variances:
+        """Return variances of coefficients, ``basis`` times weights, over those of the model."""
+        curator, n_rows, _ = self.scores
+        inverse = hessian.inverse()
+        turned = basis @ inverse
+        scale = np.sqrt(dispersion * np.maximum((turned * basis).sum(axis=1), 0.0))
+        made = turned / np.where(scale > 0.0, scale, np.inf)[:, None]
+        size = len(made)
+        mechanism = Gaussian.sharing(share * self.total)
+        apart = math.sqrt(curator.relation.rows_changed)
+        wide = VARIANCE_NOISE * n_rows / (mechanism.noise_multiplier * apart * size)
+        cut = math.sqrt(size) * _within(math.sqrt(wide), VARIANCE_CUTS)
+        question = ScoreVariances(self.scored.slopes, weights, self.clip, made, cut)
+        noisy = curator.ask(question, mechanism)
+        ratio = np.maximum(noisy.values / n_rows, LEAST_RATIO)
+        return Variances(np.where(scale > 0.0, ratio, 1.0), noisy.deviation / n_rows)
 
     def curvature(self, hessian: _Hessian) -> float:
         """Return the mean curvature over its bound, at least `LEAST_CURVATURE`."""
@@ -587,11 +837,15 @@ class _Walk:
     bent: bool
     hessian: _Hessian = field(init=False)
     deviation: float = math.inf
+    inside: float = 1.0
 
     def measure(self, share: float) -> None:
-        """Measure the Hessian at the weights."""
+        """Measure the Hessian at the weights; ask what the cut of slopes leaves of it."""
         self.hessian = self.asked.hessian(self.weights, share)
         self.left = self.left - share
+        if self.asked.scored.inside:
+            self.inside = self.asked.inside(self.weights, INSIDE_SHARE, self.hessian)
+            self.hessian = self.hessian.times(self.inside)
 
     def step(self, share: float) -> None:
         """Measure a score and go where it leads."""
@@ -653,6 +907,17 @@ class _Hessian:
         """The noise over the median eigenvalue."""
         median = float(np.median(self.values))
         return self.noise / median if median > 0 else math.inf
+
+    def times(self, factor: float) -> _Hessian:
+        """Return the Hessian times a factor."""
+        values = factor * self.values
+        return _Hessian(factor * self.matrix, values, self.vectors, factor * self.deviation)
+
+    def inverse(self) -> FloatArray:
+        """Return the inverse in the directions that are determined."""
+        known = self._known()
+        vectors = self.vectors[:, known]
+        return np.asarray((vectors / self.values[known]) @ vectors.T)
 
     def solve(self, score: FloatArray, *, least: float) -> FloatArray:
         """Return H⁻¹·score, eigenvalues raised to ``least``."""

@@ -77,14 +77,15 @@ def check_inference(solver: Solver, expansion: Any) -> None:
 
 
 def reserved(
-    n_rows: int, n_parameters: int, budget: Budget, n_models: int, left: float
+    n_rows: int, n_parameters: int, budget: Budget, n_models: int, left: float, loss: Loss
 ) -> tuple[Inference, ...]:
     """Return one share per model; none if public numbers say that it would buy nothing.
 
     ``left`` is the share of the budget that preparation and balance leave.
     """
     share = SHARE * left / n_models
-    if expected_error(n_rows, n_parameters, budget, share) > HOPELESS_ERROR:
+    even = loss.scored(1.0).even
+    if expected_error(n_rows, n_parameters, budget, share, even=even) > HOPELESS_ERROR:
         return ()
     return (Inference(share),) * n_models
 

@@ -101,7 +101,8 @@ class Coefficients:
     ``label`` is the class that the model is for, if there are several models. ``noise_share`` and
     ``bias_share`` are the shares of privacy noise and of bounded bias in the variance. Errors are
     NaN where there is no interval, and ``reason`` says why. ``blocks`` has the lines by column, if
-    columns are known, and ``covariance`` that of the lines, if there is one.
+    columns are known, and ``covariance`` that of the lines, if there is one. ``marks`` name what
+    was found against an interval: "tail" or "bound"; empty if nothing was.
     """
 
     terms: tuple[Term, ...]
@@ -113,6 +114,7 @@ class Coefficients:
     label: str = ""
     blocks: tuple[Block, ...] = ()
     covariance: FloatArray | None = None
+    marks: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -132,6 +134,7 @@ class Coefficients:
         """
         values: FloatArray = np.asarray(matrix @ weights)
         whole = None
+        marks: tuple[str, ...] = ("",) * len(values)
         if covariance is None:
             errors = noise = bias = np.full(len(values), np.nan)
         else:
@@ -143,7 +146,8 @@ class Coefficients:
                 bias = parts.bias / errors**2
             reason = covariance.reason
             whole = covariance.of_combinations(rows)
-        return cls(terms, values, errors, noise, bias, reason, label, blocks, whole)
+            marks = covariance.marks(rows)
+        return cls(terms, values, errors, noise, bias, reason, label, blocks, whole, marks)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -204,7 +208,13 @@ class Summary:
         ends = (f"[{tail:.4g}", f"{1 - tail:.4g}]")
         ratios = (self.ratio, *ends) if self.ratio else ()
         bias = ("bias",) if self._biased else ()
-        return ("coef", "std err", "z", "P>|z|", *ends, *ratios, "noise", *bias)
+        marked = ("check",) if self._marked else ()
+        return ("coef", "std err", "z", "P>|z|", *ends, *ratios, "noise", *bias, *marked)
+
+    @property
+    def _marked(self) -> bool:
+        """True if something was found against some interval."""
+        return any(any(model.marks) for model in self.models)
 
     @property
     def _biased(self) -> bool:
@@ -227,6 +237,7 @@ class Summary:
                 cells += [_number(each) if shown else "" for each in ratios]
             shares = [model.noise_share[k], model.bias_share[k]][: 2 if self._biased else 1]
             cells += ["" if np.isnan(share) else f"{100 * share:.0f} %" for share in shares]
+            cells += [model.marks[k]] if self._marked else []
             rows.append(tuple(cells))
         return rows
 

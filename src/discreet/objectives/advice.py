@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from discreet.objectives.losses import Huber, Loss
 
 LIMIT = 3.5
-"""Slopes of squared errors are cut to this many times their scale in scores."""
+"""Curvature of squared errors is that of residuals within this many times their scale, or within
+the cut of slopes, if that is wider."""
 
 WINDOW = 0.35
 """Half the width of the window for the density of residuals, over their scale."""
@@ -41,11 +42,17 @@ class Local(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """Losses that inference sums: slopes of one, and ``factor`` times the curvature of another."""
+    """Losses that inference sums: slopes of one, and ``factor`` times the curvature of another.
+
+    ``inside`` is True if the slopes are cut, so that the curvature is to be multiplied by the share
+    of residuals within the cut. A curvature that does not depend on the weights is ``even``.
+    """
 
     slopes: Loss
     curvature: Loss
     factor: float = 1.0
+    inside: bool = False
+    even: bool = False
 
 
 class Advice:
@@ -67,13 +74,24 @@ class Advice:
             curvature *= max(0.5, math.erf(loss.slope_bound / (deviation * math.sqrt(2.0))))
         return Local(mean, 1.0, deviation, curvature)
 
-    def scored(self, unit: float) -> Scored:
+    def scored(self, unit: float, cut: float = LIMIT) -> Scored:
         """Return what inference sums (docs/inference.md); ``unit`` is the scale of residuals.
 
-        By default slopes and curvature of this loss, whose slopes then need a bound.
+        By default slopes and curvature of this loss, whose slopes then need a bound. Where they
+        have none, they are cut at ``cut`` units.
         """
         loss = cast("Loss", self)
         return Scored(loss, loss)
+
+
+def _cut(size: float, window: float) -> Scored:
+    """Return slopes of squared errors that are cut at a size, and curvature within a window."""
+    from discreet.objectives.losses import Huber
+
+    slopes = Huber(size)
+    if size >= window:
+        return Scored(slopes, slopes, even=True)
+    return Scored(slopes, Huber(window), inside=True, even=True)
 
 
 class HingeAdvice(Advice):
@@ -89,23 +107,17 @@ class HingeAdvice(Advice):
 class HuberAdvice(Advice):
     """Advice of Huber's loss."""
 
-    def scored(self, unit: float) -> Scored:
-        """Return the loss with a threshold of at most 3.5 units."""
-        from discreet.objectives.losses import Huber
-
-        cut = Huber(min(LIMIT * unit, cast("Huber", self).threshold))
-        return Scored(cut, cut)
+    def scored(self, unit: float, cut: float = LIMIT) -> Scored:
+        """Return the loss with its threshold, or with the cut if that is less."""
+        return _cut(min(cut * unit, cast("Huber", self).threshold), LIMIT * unit)
 
 
 class SquaredAdvice(Advice):
     """Advice of the squared loss."""
 
-    def scored(self, unit: float) -> Scored:
+    def scored(self, unit: float, cut: float = LIMIT) -> Scored:
         """Return Huber's loss: it has the same solution if errors are symmetric."""
-        from discreet.objectives.losses import Huber
-
-        cut = Huber(LIMIT * unit)
-        return Scored(cut, cut)
+        return _cut(cut * unit, LIMIT * unit)
 
 
 def _log_link(mean: float, deviation: float, largest: float) -> tuple[float, float]:
@@ -163,7 +175,7 @@ class PinballAdvice(Advice):
 
         return SmoothPinball(cast("Pinball", self).quantile)
 
-    def scored(self, unit: float) -> Scored:
+    def scored(self, unit: float, cut: float = LIMIT) -> Scored:
         """Return slopes with their kink, and the density of residuals in a window around it.
 
         φ'' of Huber's loss counts residuals within its threshold; over the width of that window,

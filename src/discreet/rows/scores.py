@@ -150,6 +150,47 @@ def score_square_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float)
     return Sum(values, gradient_error(data.public_size, BLOCK_ROWS, 1.0))
 
 
+def score_variances(
+    data: RowData, weights: ArrayLike, loss: Loss, clip: float, matrix: FloatArray, cut: float
+) -> Sum:
+    """Sum (A·s)² by entry over units, A·s cut to a norm; s = Σ aφ'v over a unit's rows.
+
+    *Privacy.* The contract of ``Sum`` with c_i ≥ 0 and ‖c_i‖₂ ≤ ‖c_i‖₁ ≤ cut² for the unit i.
+    """
+    clip, slope = number("clip", clip, **CLIP), _slope_bound(loss)
+    cut = number("cut", cut, **CLIP)
+    margins = data.margins_at(weights)
+    with np.errstate(all="ignore"):
+        slopes = np.clip(loss.derivative(margins, data.targets), -slope, slope)
+        slopes = np.nan_to_num(slopes, nan=0.0) * _weights(data, clip)
+    if data.grouped and data.units.size != data.n_rows:
+        raise NotSupported("variances of rows that share units need to know the units.")
+    whole = _unit_sums(data, slopes) if data.grouped else None
+    total = np.zeros(len(matrix))
+    for at in blocks(slice(0, data.n_rows if whole is None else len(whole)), BLOCK_ROWS):
+        sums = _row_parts(data, slopes, at) if whole is None else whole[at]
+        made = np.zeros((len(sums), len(matrix)))
+        with np.errstate(all="ignore"):
+            for j, column in enumerate(matrix.T):  # entry by entry: a unit's part is its own
+                made += sums[:, j : j + 1] * column
+            squares = np.square(made)
+            shrink = np.minimum(cut * cut / squares.sum(axis=1), 1.0) * ROUNDING_ROOM
+            total += np.nan_to_num(squares * shrink[:, None], nan=0.0).sum(axis=0)
+    return Sum(total, gradient_error(data.public_size, BLOCK_ROWS, cut * cut))
+
+
+def _row_parts(data: RowData, factors: FloatArray, part: slice) -> FloatArray:
+    """Return some rows, with their constant, times factors."""
+    found = np.empty((part.stop - part.start, data.n_parameters))
+    found[:, data.n_features :] = factors[part, None]
+    scaled = data.map.is_identity and data.scales.size
+    for at, tile in data.tiles(part):
+        scales = factors[at] * data.scales[at] if scaled else factors[at]
+        own = slice(at.start - part.start, at.stop - part.start)
+        found[own, : data.n_features] = tile * scales[:, None]
+    return found
+
+
 def _unit_sums(data: RowData, factors: FloatArray) -> FloatArray:
     """Return the sum of each unit's rows, with their constant, times factors."""
     sums = np.zeros((data.public_size, data.n_parameters))

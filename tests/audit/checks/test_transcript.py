@@ -141,6 +141,7 @@ ASKED = [
     (q.ScoreSum(Huber(1.0), ZEROS, clip=1.0), SUM),
     (q.CurvatureSum(Huber(1.0), ZEROS, clip=1.0), SUM),
     (q.ScoreSquareSum(Huber(1.0), ZEROS, clip=1.0), SUM),
+    (q.ScoreVariances(Huber(1.0), ZEROS, 1.0, np.eye(2), 1.0), SUM),
     (q.LineLosses(Huber(1.0), ZEROS, ZEROS, ZEROS, 1.0, ZEROS), CHOICE),
     (q.CornerGradient(Huber(1.0), ZEROS, 1.0, ZEROS), CHOICE),
     (q.CandidateLosses(Huber(1.0), np.zeros((2, 2)), ZEROS, 1.0, ZEROS), CHOICE),

@@ -37,6 +37,7 @@ from discreet.core.questions import (
     LineLosses,
     ScoreSquareSum,
     ScoreSum,
+    ScoreVariances,
 )
 from discreet.objectives import Hinge, Huber
 from discreet.rows.moments import row_sum
@@ -221,6 +222,10 @@ def _scores(harness: Harness) -> Iterator[Attack]:
     def squares(curator: Curator) -> FloatArray:
         return curator.ask(ScoreSquareSum(loss, start, clip=1.0), mechanism).values
 
+    def variances(curator: Curator) -> FloatArray:
+        asked = ScoreVariances(loss, start, 1.0, 2.0 * np.eye(2), 1.0)
+        return curator.ask(asked, mechanism).values
+
     first, second = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
     for relation in Relation:
         none = relation is Relation.ADD_REMOVE
@@ -229,6 +234,7 @@ def _scores(harness: Harness) -> Iterator[Attack]:
             ("score", 0 * first if none else -first, 9.0, score, [1.0, 0.0]),
             ("Hessian", 0 * first if none else second, 0.0, hessian, across),
             ("squared score", 0 * first, 9.0, squares, [1.0]),
+            ("variances", 0 * first if none else second, 9.0, variances, across[::2]),
         ]
         for name, other, target, asked, direction in cases:
             tables = ((other, np.full(1, -target)), (first, np.full(1, -target)))
