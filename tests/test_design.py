@@ -464,3 +464,16 @@ def test_a_single_level_has_no_effect_of_other_rows():
     (effect,) = [each for each in effects(fitted) if each.name == "only"]
     assert effect.at == ("No",)
     assert effect.values.tolist() == [[0.0]]
+
+
+@pytest.mark.parametrize("per", ["day", "year"])
+def test_panels_of_dates_show_days(table, per):
+    frame, y = table
+    days = pd.to_timedelta(np.arange(N) % 3000, "D")
+    dated = frame.assign(seen=pd.Timestamp("2010-01-01") + pd.Series(days))
+    declared = DECLARED | {"seen": Date("2010-01-01", "2020-01-01", per=per)}
+    figure = quiet(model(columns=declared), dated, y).plot_effects(columns=["seen"])
+    labels = [each.get_text() for each in figure.axes[0].get_xticklabels()]
+    assert labels[1].startswith(("2014-12", "2015-01"))
+    assert labels == sorted(labels)
+    assert Date(per=per).date_of(1e9) == ""

@@ -392,7 +392,10 @@ def test_levels_are_found_in_any_source(visits, tmp_path, form):
     (split, *_) = found.guarantee.split
     assert split[0] == "levels of city"
     assert split[1] == pytest.approx(0.1, rel=1e-3)
-    assert "the levels of city were found within the budget" in str(found.card())
+    stated = " ".join(str(found.card()).split())
+    assert "the levels of city were found within the budget" in stated
+    assert "texts that enough rows share are levels" in stated
+    assert "Shares are of μ² of Gaussian DP" in stated
     assert found.guarantee.n_units == visits.person.nunique()
     predicted = found.predict(source).astype(str)
     assert (predicted == visits.ill.astype(str).to_numpy()).mean() > 0.7

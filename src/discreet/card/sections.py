@@ -53,6 +53,9 @@ STEPS = {  # parts of a budget: what was measured with noise, and what it is for
     "model": ("Weights", "the model itself"),
 }
 
+LEVELS = "texts that enough rows share are levels; others are scored as the average"
+"""Use of a part that found the levels of a column, which its name names."""
+
 _BLANK = 20 * "_"  # a line to write on
 
 
@@ -234,7 +237,8 @@ def prepared(guarantee: Guarantee) -> Section:
         shares.setdefault(part, []).append(share)
     rows = []
     for part, each in shares.items():
-        measured, use = STEPS.get(part, (shown(part, 80), ""))
+        other = LEVELS if part.startswith("levels of ") else ""
+        measured, use = STEPS.get(part, (shown(part, 80), other))
         times = f" ({len(each)} times)" if len(each) > 1 else ""
         rows.append((f"{measured}{times}", use, f"{100 * sum(each):.3g} %"))
     note = {
@@ -242,6 +246,8 @@ def prepared(guarantee: Guarantee) -> Section:
         "gdp": "Shares are of μ² of Gaussian DP, which adds up: "
         f"{(guarantee.mu or 0) ** 2:.6g} in total.",
     }.get(guarantee.measure or "", "Shares are of the requested budget; parts do not add up.")
+    if any(part.startswith("levels of ") for part in shares):
+        note = "Shares are of μ² of Gaussian DP, which holds but for an event of small probability."
     first = Paragraph("All of this was measured with noise, within the budget of the fit:")
     table = TextTable(("Measured", "What it is for", "Share"), tuple(rows), numeric=(2,))
     return Section("split", heading, (first, table, Paragraph(note)))

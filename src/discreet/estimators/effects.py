@@ -27,7 +27,7 @@ from discreet.inference.covariance import chosen
 from discreet.preparation.features import Splines
 from discreet.preparation.pipeline import unclipped_map
 from discreet.preparation.steps import FittedCentre, FittedScale, Scale
-from discreet.tables import Boolean, Numeric, Ordinal
+from discreet.tables import Boolean, Date, Numeric, Ordinal
 from discreet.tables.columns import MISSING, OTHER
 from discreet.validate import FloatArray, integer
 
@@ -68,6 +68,9 @@ MOST_LABELS = 20
 
 LONGEST_LABEL = 14
 """Characters of a level's name that are shown below a panel."""
+
+DATES = 3
+"""Days that are labelled below a panel of dates."""
 
 WIDE = 2.5
 """Standard deviations on either side of its mean that a line without bounds is drawn to."""
@@ -411,6 +414,9 @@ def plot_effects(
     several = [str(label) for label in labels] if len(np.atleast_2d(model.coef_)) > 1 else []
     for panel, effect in zip(axes, shown, strict=False):
         _draw(panel, effect, (units or {}).get(effect.name), several)
+        column = None if design is None else design.schema.columns.get(effect.name)
+        if isinstance(column, Date) and panel.lines:
+            _show_dates(panel, column)
     for panel in axes[len(shown) :]:
         panel.set_axis_off()
     for panel in axes[: len(shown) : across]:
@@ -472,6 +478,13 @@ def _title(model: Any, every: Sequence[Effect], shown: Sequence[Effect]) -> str:
         left = len(every) - len(shown)
         title += f"\n{len(shown)} of {len(every)} columns; {left} are left out: pass columns=[…]"
     return title
+
+
+def _show_dates(panel: Axes, column: Date) -> None:
+    """Label the axis of a trend with the days that its numbers are."""
+    low, high = panel.get_xlim()
+    at = np.linspace(low, high, DATES + 2)[1:-1]
+    panel.set_xticks(at, [column.date_of(float(number)) for number in at], fontsize=6)
 
 
 def _short(text: str) -> str:

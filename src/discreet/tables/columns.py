@@ -414,6 +414,14 @@ class Date(Column):
         days = (datetime.datetime.fromisoformat(moment) - ORIGIN) / datetime.timedelta(days=1)
         return days if self.per == "day" else days / DAYS_PER_YEAR
 
+    def date_of(self, number: float) -> str:
+        """Return the day of a number of the trend, as ISO text; "" beyond the calendar."""
+        days = number if self.per == "day" else number * DAYS_PER_YEAR
+        try:
+            return (ORIGIN + datetime.timedelta(days=days)).date().isoformat()
+        except (OverflowError, ValueError):
+            return ""
+
     def pieces(self, name: str) -> tuple[Piece, ...]:
         """Return the trend, and the levels of each part, called ``name.month`` and so on."""
         levels = (
