@@ -91,6 +91,15 @@ def test_a_clip_below_one_and_a_slope_without_bound_are_refused():
     assert made.spent_share == 0
 
 
+def test_variances_are_cut_at_the_bound_that_the_noise_is_for():
+    """Rows of nearly the clip and large residuals: each of 50 adds all of its bound."""
+    rows = as_rows(np.full((50, 2), 1.2), np.full(50, -1e6))
+    asked = ScoreVariances(LOSS, np.zeros(3), CLIP, 1e3 * np.eye(3), CUT)
+    found = asked.on(rows)
+    assert found.values.sum() == pytest.approx(50 * CUT**2, rel=1e-6)
+    assert found.values.sum() <= 50 * asked.bound
+
+
 def test_a_matrix_of_another_width_or_with_gaps_is_refused():
     made, rows = curator()
     for matrix in (np.eye(2), np.full((1, 3), np.inf)):

@@ -1,5 +1,7 @@
 """Sums of scores and curvatures: their formulas, and what one row or unit can change in them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -195,6 +197,15 @@ def test_variances_add_up_over_units_with_their_weights():
     sums = (V * factors[:, None]).reshape(20, 3, 5).sum(axis=1)
     found = score_variances(rows, w, Huber(0.3), CLIP, np.eye(5), 1e6)
     assert found.values == pytest.approx(np.square(sums).sum(axis=0), rel=1e-5)
+
+
+def test_variances_of_rows_whose_units_are_elsewhere_are_refused():
+    X, y, w = table(n=6)
+    known = Units.of(np.arange(6) // 2, 6).weights()
+    elsewhere = replace(known, codes=np.empty(0, dtype=np.int64))
+    rows = as_rows(X, y, weights=elsewhere)
+    with pytest.raises(NotSupported, match="need to know the units"):
+        score_variances(rows, w, Huber(0.3), CLIP, np.eye(5), 1.0)
 
 
 def test_one_row_or_unit_moves_variances_by_the_squared_cut_at_most():

@@ -97,6 +97,7 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
     schema: Schema | str | os.PathLike[str] | None = None
     inference: bool = False
     cov_type: str | None = None
+    weight_bound: float | None = None
     random_state: Any = None
     ledger: Dataset | None = None
     progress: Callable[[Progress], None] | None = None
@@ -179,6 +180,8 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
         if self.rows_per_unit is not None:
             remedy = "1 makes each person count once."
             integer("rows_per_unit", self.rows_per_unit, most=2**30, remedy=remedy)
+        if self.weight_bound is not None:
+            number("weight_bound", self.weight_bound, least=1e-50, most=1e50)
         if self.columns is not None:
             check_columns(self.columns)
         if self.schema is not None and self.columns is not None:

@@ -94,7 +94,8 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mis
             Whose row each row is: any hashable values of one kind, none missing. The guarantee is
             then for one person with all of their rows, who has a total weight of 1.
         sample_weight : array of shape (n_samples,), optional
-            Public numbers of at least 0: the weight of each row, relative to the largest.
+            Numbers of at least 0: the weight of each row. They are public and count relative to the
+            largest, unless ``weight_bound`` is given: then they are protected, like the row.
 
         Returns
         -------
@@ -115,7 +116,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mis
         if self.schema is not None:
             groups = self._unit_of(X, groups)
         X, target = self._read(X, y, settings, numbers=False, groups=groups)
-        units = PrivacyUnits.of(X, groups, sample_weight, self.rows_per_unit)
+        units = PrivacyUnits.of(X, groups, sample_weight, self.rows_per_unit, self.weight_bound)
         codes: NDArray[Any] | None = None
         if declared is None:
             assert target is not None  # refused above for rows on workers
@@ -461,6 +462,9 @@ class LogisticRegression(LinearClassifier):
     cov_type : {"model", "robust"}, optional
         Kind of standard errors. Default: robust to heteroscedasticity and to dependence within
         people, where that costs little (docs/inference.md).
+    weight_bound : float, optional
+        Public bound on private sample weights, such as five times their known mean. A row counts
+        in proportion to its weight, up to this; noise grows with it.
     classes : array-like, optional
         The set of labels (public). Booleans, 0 and 1 as whole numbers, and levels of a pandas
         category or a polars Enum are declarations of their classes; otherwise labels are taken

@@ -94,6 +94,11 @@ OF_PEOPLE = (
     "Each person has the total weight 1: coefficients and intervals are about people, not rows."
 )
 
+TRIMMED = (
+    "Sample weights above {bound:g} count as it. If rows with larger weights differ from others, "
+    "coefficients are those of a population in which such rows are fewer."
+)
+
 Weights = dict[int, float]
 """A linear combination of the weights of a model: factors by feature."""
 
@@ -378,6 +383,8 @@ def _about_errors(model: Any, models: Sequence[Coefficients], kind: str, plural:
         lines.append(OF_PEOPLE)
     elif people and kind == "model":
         lines.append("Dependence within people is one factor for all coefficients.")
+    if model.weight_bound is not None:
+        lines.append(TRIMMED.format(bound=model.weight_bound))
     marks = dict.fromkeys(mark for each in models for mark in each.marks if mark)
     shares = [each.checks.at_bound for each in model.covariances_ if each.checks.at_bound]
     for mark in marks:

@@ -137,7 +137,8 @@ class OrdinalClassifier(ClassifierMixin, LevelModel):  # type: ignore[misc]
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, preparation, rows_per_unit, features, \
-columns, schema, inference, cov_type, random_state, ledger, progress
+columns, schema, inference, cov_type, weight_bound, random_state, ledger, \
+progress
         As in `LogisticRegression`; intervals are for slopes, and for rows of equal weight.
     fit_intercept : bool, default=True
         Must be True.
@@ -205,7 +206,7 @@ columns, schema, inference, cov_type, random_state, ledger, progress
         X, target = self._read(X, y, settings, numbers=False)
         if target is None:
             raise NotSupported("OrdinalClassifier is for tables of this process, not of workers.")
-        units = PrivacyUnits.of(X, groups, sample_weight, self.rows_per_unit)
+        units = PrivacyUnits.of(X, groups, sample_weight, self.rows_per_unit, self.weight_bound)
         if declared is None:
             classes, codes = LinearClassifier._labels_of(target)
         else:
@@ -360,7 +361,8 @@ class DiscreteTimeSurvival(LevelModel):
         Baseline log odds: a polynomial of the period, of degree 2 to 5 by n and the budget, or one
         number per period. Few people are left in late periods, and their rows are clipped most.
     epsilon, delta, relation, solver, alpha, data_norm, preparation, rows_per_unit, features, \
-columns, schema, inference, cov_type, random_state, ledger, progress
+columns, schema, inference, cov_type, weight_bound, random_state, ledger, \
+progress
         As in `LogisticRegression`; solvers that take sums over rows, such as ``"gd"``. Intervals
         are for slopes.
     fit_intercept : bool, default=True
@@ -433,7 +435,7 @@ columns, schema, inference, cov_type, random_state, ledger, progress
         X, durations = self._read(X, y, settings, numbers=True)
         if durations is None:
             raise NotSupported("survival is for tables of this process, not of workers.")
-        units = PrivacyUnits.of(X, groups, sample_weight, self.rows_per_unit)
+        units = PrivacyUnits.of(X, groups, sample_weight, self.rows_per_unit, self.weight_bound)
         rows = PersonPeriods.of(durations, event, ends)
         more = math.exp(self._shift)
         times = units.rows_per_unit

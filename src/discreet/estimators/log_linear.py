@@ -152,7 +152,8 @@ class PoissonRegressor(LogLinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, preparation, rows_per_unit, features, \
-columns, schema, inference, cov_type, random_state, ledger, progress
+columns, schema, inference, cov_type, weight_bound, random_state, ledger, \
+progress
         As in `LinearRegression`. Intervals of the mean only: ``predict_interval(target=False)``.
     fit_intercept : bool, default=True
         Must be True.
@@ -228,8 +229,8 @@ class GammaRegressor(LogLinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, columns, schema, inference, cov_type, random_state, ledger, progress, \
-target_bounds
+rows_per_unit, features, columns, schema, inference, cov_type, weight_bound, random_state, ledger, \
+progress, target_bounds
         As in `PoissonRegressor`; the bounds of the target are above 0.
     threshold : float, default=4.0
         A target of more than 1 + threshold times its mean is clipped to that.

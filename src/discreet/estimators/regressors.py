@@ -79,7 +79,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         if self.schema is not None:
             groups = self._unit_of(X, groups)
         X, target = self._read(X, y, settings, numbers=True, groups=groups)
-        units = PrivacyUnits.of(X, groups, sample_weight, self.rows_per_unit)
+        units = PrivacyUnits.of(X, groups, sample_weight, self.rows_per_unit, self.weight_bound)
         if exposure is not None:
             target, units = exposure.applied(X, target, units)
         public: tuple[str, ...] = ()
@@ -193,8 +193,8 @@ class LinearRegression(LinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, columns, schema, inference, cov_type, random_state, ledger, progress, \
-verbose
+rows_per_unit, features, columns, schema, inference, cov_type, weight_bound, random_state, ledger, \
+progress, verbose
         As in `LogisticRegression`. With ``solver="auto"`` a part of the budget prepares the rows
         and measures moments of rows and targets, and the rest pays for a few Newton-like steps.
     alpha : float, default=1e-4
@@ -242,8 +242,8 @@ class HuberRegressor(LinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, columns, schema, inference, cov_type, random_state, ledger, progress, \
-verbose, target_bounds
+rows_per_unit, features, columns, schema, inference, cov_type, weight_bound, random_state, ledger, \
+progress, verbose, target_bounds
         As in `LinearRegression`.
     threshold : float, default=0.5
         Residuals beyond it count linearly. In units of half the width of ``target_bounds`` if
@@ -272,8 +272,8 @@ class QuantileRegressor(LinearRegressor):
     Parameters
     ----------
     epsilon, delta, relation, solver, alpha, data_norm, fit_intercept, preparation, \
-rows_per_unit, features, columns, schema, inference, cov_type, random_state, ledger, progress, \
-target_bounds
+rows_per_unit, features, columns, schema, inference, cov_type, weight_bound, random_state, ledger, \
+progress, target_bounds
         As in `LinearRegression`.
     quantile : float, default=0.5
         The quantile, from 0.01 to 0.99.

@@ -65,8 +65,19 @@ class PrivacyUnits:
     condition: str = ""
 
     @classmethod
-    def of(cls, X: Any, groups: Any, sample_weight: Any, rows_per_unit: int | None) -> Self:
-        """Check what the caller says about the rows of X, before anything is read or spent."""
+    def of(
+        cls,
+        X: Any,
+        groups: Any,
+        sample_weight: Any,
+        rows_per_unit: int | None,
+        weight_bound: float | None = None,
+    ) -> Self:
+        """Check what the caller says about the rows of X, before anything is read or spent.
+
+        Sample weights are public, unless a public ``weight_bound`` is given: then they are
+        protected with their rows, and those above it count as it.
+        """
         n_rows = X.shape[0]
         named: Any = {"unit": "person", "plural": "people"}
         if isinstance(X, BlockTable):
@@ -79,8 +90,17 @@ class PrivacyUnits:
             if groups is not None:  # the blocks have the weights
                 _check_count(n_rows)
                 return cls(n_rows, **named)
-        factors = None if sample_weight is None else scaled_weights(sample_weight, n_rows)
-        public = () if factors is None else ("the sample weights of the rows",)
+        if weight_bound is not None and sample_weight is None:
+            raise ValueError("weight_bound is for sample_weight, and fit got none. Pass both.")
+        factors = None
+        public: tuple[str, ...] = ()
+        if sample_weight is not None:
+            factors = scaled_weights(sample_weight, n_rows, weight_bound)
+        if factors is not None:
+            bounded = weight_bound is not None
+            public = (
+                "the bound on sample weights" if bounded else "the sample weights of the rows",
+            )
         if groups is None:
             if rows_per_unit is not None:
                 raise ValueError(

@@ -165,8 +165,14 @@ class Units:
         return Units(np.asarray(codes, dtype=self.codes.dtype), len(found), self.unit)
 
 
-def scaled_weights(weights: ArrayLike, n_rows: int) -> FloatArray | None:
-    """Return public weights of rows, divided by the largest; None if all are the same."""
+def scaled_weights(
+    weights: ArrayLike, n_rows: int, bound: float | None = None
+) -> FloatArray | None:
+    """Return public weights of rows, divided by the largest; None if all are the same.
+
+    *Privacy.* With a public ``bound`` the weights are private: each is divided by it, and at most
+    1. It depends on its own row alone, and what is done does not depend on the weights.
+    """
     given, name = np.asarray(weights), "sample_weight"
     if given.shape != (n_rows,):
         raise ValueError(f"{name} must be one-dimensional, with one number for each row of X.")
@@ -175,6 +181,8 @@ def scaled_weights(weights: ArrayLike, n_rows: int) -> FloatArray | None:
     values = given.astype(np.float64)
     if not (np.isfinite(values) & (values >= 0)).all():
         raise ValueError(f"{name} must be finite numbers of at least 0; some are not.")
+    if bound is not None:
+        return np.minimum(values / bound, 1.0)
     largest = values.max(initial=0.0)
     if not largest > 0:
         raise ValueError(f"{name} must have a number above 0; all weights are zero.")

@@ -16,6 +16,7 @@ from scipy.special import expit
 
 from discreet.core import Budget
 from discreet.estimators import LinearRegression, LogisticRegression
+from discreet.inference.covariance import chosen
 from discreet.validate import FloatArray, choice, integer, number
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ class Forecast:
         lines += [
             "",
             f"{score}: of a default fit; 'at best' that of the true model. 'interval' is the mean",
-            "width of 95 % intervals for a column of standard deviation 1, with inference=True;",
+            "width of 95 % intervals for a column of standard deviation 1, with inference=True and",
+            "the errors of its tables, robust where that costs little;",
             "'without' that without privacy; 'noise' the noise's share of the variance. Real rows",
             "with long tails, rare categories or a rare class get less (docs/choosing-epsilon.md).",
         ]
@@ -210,7 +212,7 @@ def _simulated(n: int, d: int, budget: Budget, task: str, seed: int) -> tuple[fl
     width = noise = np.nan
     refused = 1.0
     if stated.covariances_:
-        parts = stated.covariances_[0].parts()
+        parts = chosen(stated.covariances_, stated.cov_type)[0].parts()
         errors = parts.errors[:d]
         shares = (parts.noise / parts.variance)[:d]
         given = np.isfinite(errors)
