@@ -6,6 +6,7 @@ more than noisy sums: docs/sites.md, with the proof in docs/proofs/sites.md.
 """
 
 from discreet.sites.federation import Channel, Federation, Local, Traffic
+from discreet.sites.report import trust_section
 from discreet.sites.site import Policy, Site
 from discreet.sites.terms import TRUST_MODELS, SiteError, Terms, TrustModel
 
@@ -20,4 +21,5 @@ __all__ = [
     "Terms",
     "Traffic",
     "TrustModel",
+    "trust_section",
 ]
