@@ -37,6 +37,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
@@ -62,12 +63,12 @@ napoleon_use_rtype = False
 toc_object_entries_show_parents = "hide"
 
 html_theme = "pydata_sphinx_theme"
-html_title = "discreet"
+html_title = f"discreet {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_js_files = [("risk.js", {"defer": "defer"})]
-html_show_sourcelink = False
-html_copy_source = False
+html_copy_source = True  # "Show Source" of a page is its text, a file beside it
+html_show_sourcelink = True
 html_show_search_summary = False  # a page that is opened as a file may not fetch others
 html_context = {"default_mode": "auto"}
 html_theme_options: dict[str, Any] = {
@@ -77,12 +78,11 @@ html_theme_options: dict[str, Any] = {
     "navigation_with_keys": False,
     "footer_start": ["copyright"],
     "footer_end": ["sphinx-version"],
-    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
+    "secondary_sidebar_items": {"**": ["page-toc", "sourcelink"], "index": []},
+    "logo": {"text": f"discreet {version}"},
     "search_bar_text": "Search the documentation",
 }
-html_sidebars = {
-    page: [] for page in ("index", "install", "quickstart", "glossary", "faq", "changelog")
-}
+html_sidebars = {page: [] for page in ("index", "install", "quickstart", "glossary", "faq")}
 
 
 def draw_returned_figures(block: Any, block_vars: Any, gallery_conf: Any) -> str:
@@ -124,6 +124,7 @@ sphinx_gallery_conf = {
 LINK_TO_TUTORIAL = re.compile(r"\]\(((?:\.\./)*)tutorials/(\w+)\.py\)")
 PAGE_IN_DOCSTRING = re.compile(r"`{0,2}docs/([\w/-]+)\.md`{0,2}")
 LITERAL = re.compile(r"(``.*?``)")
+LINK_BACK = re.compile(r'<a class="viewcode-back"[^>]*>.*?</a>')
 PRINTED = re.compile(r"(?<=\n \.\. code-block:: none\n\n)(?: {4}.*\n|\n)+")  # by a tutorial
 WIDEST_PRINTED = 96  # characters; a table of coefficients with its notes has 92
 SENTENCE = re.compile(r"^    \S+(?: \S+)+$", re.MULTILINE)  # without runs of spaces: no table
@@ -154,6 +155,12 @@ def adapt_docstring(
         lines[number] = "".join(parts)
 
 
+def drop_links_back(app: Any, page: str, template: str, context: Any, doctree: Any) -> None:
+    """Leave out links from code to the reference: those of re-exported names lead nowhere."""
+    if page.startswith("_modules/") and "body" in context:
+        context["body"] = LINK_BACK.sub("", context["body"])
+
+
 def skip_scikit_learn(
     app: Any, what: str, name: str, obj: object, skip: bool, options: Any
 ) -> bool | None:
@@ -168,3 +175,4 @@ def setup(app: Any) -> None:
     app.connect("source-read", wrap_printed_sentences)
     app.connect("autodoc-process-docstring", adapt_docstring)
     app.connect("autodoc-skip-member", skip_scikit_learn)
+    app.connect("html-page-context", drop_links_back)

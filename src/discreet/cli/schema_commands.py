@@ -38,6 +38,13 @@ def draft(
     target: Annotated[str | None, Option(help="The column to predict.")] = None,
     unit: options.Unit = None,
     sql: options.Sql = None,
+    ask: Annotated[
+        bool,
+        Option(
+            "--ask",
+            help="Ask in the terminal what is public about each column, with what is known of it.",
+        ),
+    ] = False,
     names_only: Annotated[bool, Option("--names-only", help="Read names, but no cell.")] = False,
     epsilon: Annotated[
         float | None,
@@ -135,8 +142,10 @@ def draft(
     source = options.table_of(files, sql, passes=3)
     if epsilon is None:
         text = tables.draft(source, names_only=names_only, **form)
-    elif names_only:
-        raise CommandError("--names-only and --epsilon exclude each other.")
+        text = _answered(text, screen) if ask else text
+    elif names_only or ask:
+        given = "--ask" if ask else "--names-only"
+        raise CommandError(f"{given} and --epsilon exclude each other.")
     else:
         form |= {"task": task and task.value, "coverage": coverage}
         budget = Budget(epsilon, delta, relation)
@@ -147,7 +156,7 @@ def draft(
         text = made.to_toml()
         cost = made.spent
         unbounded = tuple(made.feature_names[place] for place in made.unbounded)
-    if unit is None:
+    if unit is None and not ask:
         _suggest_unit(screen, text)
     if output is None:
         screen.result({"schema": text}, text)
@@ -156,7 +165,7 @@ def draft(
         _write(text, output)
     else:
         state.keep(partial(_write, text), output, "the schema")
-    said = f"Schema: {output}. " + _said(output, cost, unbounded)
+    said = f"Schema: {output}. " + _said(output, cost, unbounded, asked=ask)
     spent = None
     if cost is not None:
         spent = {"epsilon": cost.epsilon, "delta": cost.delta, "relation": cost.relation}
@@ -165,8 +174,21 @@ def draft(
     screen.result({"schema": str(output), "spent": spent}, said)
 
 
-def _said(output: Path, cost: Spent | None, unbounded: Sequence[str]) -> str:
+def _answered(drafted: str, screen: Screen) -> str:
+    """Return a drafted schema with the gaps filled in by answers in the terminal."""
+    from discreet.cli.ask import Questions
+
+    def prompt(text: str, proposed: str) -> str:
+        default = proposed or None
+        return str(typer.prompt(text, default=default, err=True))
+
+    return Questions(drafted, prompt, lambda told: screen.people.print(told)).schema().to_toml()
+
+
+def _said(output: Path, cost: Spent | None, unbounded: Sequence[str], *, asked: bool) -> str:
     """Return what to do with a draft, or what it has cost and what it leaves to the fit."""
+    if asked:
+        return f"Check it, then: discreet fit --schema {output}"
     if cost is None:
         return f"Fill in what it leaves open, then: discreet schema check {output}"
     people = "" if cost.unit is None else ", for one person with all of their rows"
