@@ -24,7 +24,16 @@ from discreet import (
 from discreet.design import Design, check_columns
 from discreet.errors import AveragedCellsWarning, PrivacyLeakWarning, TableError
 from discreet.estimators.effects import effects
-from discreet.tables import Boolean, Categorical, Date, Hashed, Ignored, Numeric, Ordinal
+from discreet.tables import (
+    Boolean,
+    Categorical,
+    Date,
+    Hashed,
+    Ignored,
+    Numeric,
+    Ordinal,
+    Schema,
+)
 
 N = 4000
 WARDS = ["A", "B", "C", "D"]
@@ -477,3 +486,13 @@ def test_panels_of_dates_show_days(table, per):
     assert labels[1].startswith(("2014-12", "2015-01"))
     assert labels == sorted(labels)
     assert Date(per=per).date_of(1e9) == ""
+
+
+def test_a_declared_mark_of_missing_cells_comes_before_the_average():
+    columns = {
+        "smoker": Boolean(missing=True, gaps="average"),
+        "pain": Ordinal(["low", "high"], missing=True, gaps="average"),
+    }
+    table = {"smoker": [None, "yes"], "pain": ["high", None]}
+    found = Design(Schema(columns)).encode(table)
+    assert np.array_equal(found, [[0, 1, 1, 0], [1, 0, 0, 1]])
