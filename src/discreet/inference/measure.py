@@ -150,6 +150,9 @@ CUT_NOISE = 0.1
 USUAL_CUT = 3.5
 """Cut of residuals beyond which a larger clip of norms comes first."""
 
+WIDE_CUT_NOISE = 0.1
+"""Beyond that cut, noise in a score is this share of its sampling error."""
+
 INSIDE_SHARE = 0.01
 """Part of the share for the share of residuals within the cut, where that is below `USUAL_CUT`."""
 
@@ -561,8 +564,11 @@ class _Stage:
         noise = changed * factor * math.sqrt(size) / (math.sqrt(rows.n_rows * left) * mu)
         # squared scores have noise in proportion to the squared cut
         squares = rows.n_rows * mu * math.sqrt(DISPERSION_SHARE) / factor**2
-        most = min(CLIP_NOISE / noise, math.sqrt(CUT_NOISE * squares))
-        return _within(most, (CUTS[0], USUAL_CUT if first else CUTS[1]))
+        usual = _within(CLIP_NOISE / noise, (CUTS[0], USUAL_CUT))
+        if first:
+            return usual
+        wide = min(WIDE_CUT_NOISE / noise, math.sqrt(CUT_NOISE * squares))
+        return _within(wide, (usual, CUTS[1]))
 
     def _checks(self, walk: _Walk, extras: _Extras, dispersion: float, turned: _Turned) -> Checks:
         """Ask for what is measured beside the coefficients, at the last point."""
