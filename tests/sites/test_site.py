@@ -12,6 +12,7 @@ from discreet.ledger import Ledger
 from discreet.objectives import Logistic, Softmax
 from discreet.rows import AffineMap
 from discreet.sites import Policy, Site, Terms, wire
+from discreet.sites.federation import introduce
 from discreet.sites.masks import Identity
 
 BUDGET = Budget(1.0, 1e-6, "add_remove")
@@ -306,3 +307,23 @@ def test_a_real_ledger_shows_at_least_what_was_released(tmp_path):
     again.join()
     assert "limit" in again.charge()["refused"]
     assert Fraction(ledger.spent) > 0
+
+
+@pytest.mark.parametrize("differs", [False, True])
+def test_masks_cancel_only_if_all_sites_got_the_same_messages(differs):
+    """A coordinator that asks two sites for different things gets uniform numbers."""
+    sites = [Site(name, *table(), policy=Policy(accepts=("secure",))) for name in "ab"]
+    introduce(sites)
+    callers = [Caller(site, terms("secure", colluding=1)) for site in sites]
+    keys = {caller.site.name: caller.join()["answer"]["key"] for caller in callers}
+    for k, caller in enumerate(callers):
+        assert "answer" in caller.send("agree", keys=keys)
+        assert "answer" in caller.charge()
+        arguments = {"fit_intercept": True, "row_norm": 1.0 if differs and k else 2.0}
+        caller.send("make", source=0, handle=1, step="rows", arguments=arguments)
+    answers = [[caller.share()["answer"][0][0] for _ in range(2)] for caller in callers]
+    for total in np.add.reduce(np.array(answers), axis=0).view(np.int64).astype(float):
+        assert (np.abs(total).max() < 2.0**50) != differs
+    for words in answers:  # a mask is used once: the difference of two answers is masked, too
+        between = (words[0] - words[1]).view(np.int64).astype(float)
+        assert np.abs(between).max() > 2.0**55

@@ -42,6 +42,9 @@ LARGEST_MESSAGE = 2**28
 WAIT = 600.0
 """Seconds to wait for an answer: one reading of a large table."""
 
+REACH = 30.0
+"""Seconds to wait for a connection: a machine that is gone should end a fit soon."""
+
 YEARS = 5
 """How long a certificate is valid."""
 
@@ -216,11 +219,12 @@ class Remote:
         return reply
 
     def _connected(self) -> http.client.HTTPSConnection:
-        connection = http.client.HTTPSConnection(*self.address, context=self.context, timeout=WAIT)
+        connection = http.client.HTTPSConnection(*self.address, context=self.context, timeout=REACH)
         connection.connect()
         sock: Any = connection.sock
         if sock.getpeercert(binary_form=True) != self.certificate.der:
             raise ssl.SSLError("another certificate")
+        sock.settimeout(WAIT)
         return connection
 
 
