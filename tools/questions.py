@@ -72,6 +72,8 @@ SAMPLES: dict[str, Any] = {
     "loss": LOSSES[0],
     "low": -4.0,
     "most": 100,
+    "form": "%d.%m.%Y",
+    "of": "date",
     "n_classes": 2,
     "n_features": WIDTH,
     "parent": np.zeros(WIDTH),
@@ -87,7 +89,9 @@ SAMPLES: dict[str, Any] = {
 }
 """Fields of questions: a new one needs a number that the formula can be found with."""
 
-OTHER_SAMPLES: dict[tuple[str, str], Any] = {("ExponentCounts", "among"): np.array([True, True])}
+OTHER_SAMPLES: dict[tuple[str, str], Any] = {
+    ("ExponentCounts", "among"): np.array([True, True]),
+}
 """Second samples of a class's field that make a question of another sensitivity."""
 
 SYMBOLS = {
