@@ -74,6 +74,8 @@ SAMPLES: dict[str, Any] = {
     "low": -4.0,
     "matrix": np.eye(WIDTH),
     "most": 100,
+    "form": "%d.%m.%Y",
+    "of": "date",
     "n_classes": 2,
     "n_features": WIDTH,
     "parent": np.zeros(WIDTH),
@@ -89,7 +91,9 @@ SAMPLES: dict[str, Any] = {
 }
 """Fields of questions: a new one needs a number that the formula can be found with."""
 
-OTHER_SAMPLES: dict[tuple[str, str], Any] = {("ExponentCounts", "among"): np.array([True, True])}
+OTHER_SAMPLES: dict[tuple[str, str], Any] = {
+    ("ExponentCounts", "among"): np.array([True, True]),
+}
 """Second samples of a class's field that make a question of another sensitivity."""
 
 SYMBOLS = {

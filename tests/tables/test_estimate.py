@@ -233,7 +233,9 @@ class TestPrivateDraft:
             draft_private(csv_file, 1.0, 1e-9, "add_remove", **settings)
         texts = [str(w.message) for w in caught if "too small to keep" in str(w.message)]
         assert len(texts) == 1
-        assert re.search(r"keep 99% of the numbers of the target 'age': .* about 9\d%", texts[0])
+        assert re.search(
+            r"keep 99% of the numbers of the target 'age': .* about 9\d\.\d%", texts[0]
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("error", UserWarning)
             warnings.simplefilter("ignore", PrivacyLeakWarning)

@@ -405,7 +405,7 @@ class Estimate:
             elif 2 * tail > 1 - self.coverage:
                 texts.append(
                     f"The budget is too small to keep {self.coverage:.0%} of the numbers of the "
-                    f"target {share.name!r}: its bounds will keep about {1 - 2 * tail:.0%}, and "
+                    f"target {share.name!r}: its bounds will keep about {1 - 2 * tail:.1%}, and "
                     "clip the rest. Spend more, or fill in bounds that are publicly known."
                 )
         if weak:
