@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from discreet.estimators import auto, method
-from discreet_bench import default, own_tables, records
+from discreet_bench import default, own_tables, records, tuned
 from discreet_bench.default import Fit
 
 
@@ -100,3 +100,40 @@ def test_tables_with_texts_and_gaps(tmp_path, monkeypatch):
     table = default.table_of("telco")
     assert table.columns == {"Contract": ["month", "year"]}
     assert default.table_of("telco-array").X.shape == (51, 4)
+
+
+MOST_NUMBERS = 294
+"""Tuned numbers of all rules together; this may only shrink."""
+
+
+def test_the_page_has_the_table_of_the_kept_fits():
+    page = default.PAGE.read_text("utf-8")
+    assert default.page_shares() in page, "python -m discreet_bench.default --page"
+    assert default.page_shares().count("\n") > 15
+
+
+def test_tuned_numbers_are_counted_and_their_page_is_current():
+    found = [each for module in tuned.MODULES for each in tuned.numbers(module)]
+    assert sum(each.count for each in found) <= MOST_NUMBERS
+    assert tuned.PAGE.read_text("utf-8") == tuned.table(), "python -m discreet_bench.tuned --write"
+    assert {each.name for each in found} >= {"COUNT_SHARES", "CLIPS", "REACH"}
+    (shares,) = (each for each in found if each.name == "COUNT_SHARES")
+    assert shares.count == 2
+
+
+def test_numbers_are_found_by_hand(tmp_path, monkeypatch, capsys):
+    source = (
+        'A = 1\n"""First\nmeaning."""\nB, C = 2.0, (3, 4)\nD = len("x")\nlower = 5\nE = "text"\n'
+    )
+    (tmp_path / "rule.py").write_text(source, "utf-8")
+    monkeypatch.setattr(tuned, "SOURCES", tmp_path)
+    monkeypatch.setattr(tuned, "MODULES", ("rule.py",))
+    found = list(tuned.numbers("rule.py"))
+    assert [(n.name, n.count, n.meaning) for n in found] == [
+        ("A", 1, "First meaning."),
+        ("B, C", 3, ""),
+    ]
+    tuned.main([])
+    assert "There are 4 numbers in 2 constants." in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="expected no argument"):
+        tuned.main(["--read"])

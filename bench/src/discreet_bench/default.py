@@ -3,6 +3,7 @@
     python -m discreet_bench.default --rule new --against base --splits 5
     python -m discreet_bench.default --rule new --ablate whiten
     python -m discreet_bench.default --rule new --sensitivity COUNT_PRECISION
+    python -m discreet_bench.default --page  # table of docs/auto.md from bench/results/default.csv
 
 A *rule* is a name for the code that fits. The code of another commit is measured by the same
 command with ``PYTHONPATH`` at its sources, and ``--rule`` to name it; ``--against`` compares two
@@ -61,6 +62,11 @@ BEARABLE |= {"R²": (0.005, 0.01)}
 """Largest mean regret over tables, and largest regret of one table beyond its noise."""
 
 FILE = Path("out/bench/default.csv")
+
+KEPT = Path(__file__).parents[2] / "results" / "default.csv"
+"""Fits that the tables of the documentation are made of."""
+
+PAGE = Path(__file__).parents[3] / "docs" / "auto.md"
 
 RAW = ("adult-raw", "bank-raw", "credit-default-raw")
 ARRAYS = ("adult", "bank", "credit-default", "occupancy", "banknote", "kddcup99", "covertype")
@@ -384,23 +390,35 @@ def _zero(value: float) -> float:
     return 0.0 if math.isnan(value) else value
 
 
-def print_shares(found: dict[tuple[str, float, str], Interval]) -> None:
-    """Print the shares of what can be learned: a row per table and score, a column per ε."""
+def shares_table(found: dict[tuple[str, float, str], Interval]) -> str:
+    """Return shares of what can be learned: a row per table and score, a column per ε."""
     epsilons = sorted({key[1] for key in found})
-    print("| table | score | " + " | ".join(f"ε = {at:g}" for at in epsilons) + " |")
-    print("|---|---|" + "---:|" * len(epsilons))
+    lines = ["| table | score | " + " | ".join(f"ε = {at:g}" for at in epsilons) + " |"]
+    lines.append("|---|---|" + "---:|" * len(epsilons))
     for name, score in sorted({(key[0], key[2]) for key in found}):
         texts = []
         for epsilon in epsilons:
             at = found.get((name, epsilon, score))
             texts.append("" if at is None else f"{at.mean:.2f} ± {at.half:.2f}")
-        print(f"| {name} | {score} | {' | '.join(texts)} |")
-    for epsilon in epsilons:
+        lines.append(f"| {name} | {score} | {' | '.join(texts)} |")
+    return "\n".join(lines)
+
+
+def print_shares(found: dict[tuple[str, float, str], Interval]) -> None:
+    """Print the shares, and their median and least by ε and score."""
+    print(shares_table(found))
+    for epsilon in sorted({key[1] for key in found}):
         for score in SCORES:
             own = [at.mean for key, at in found.items() if key[1:] == (epsilon, score)]
             if own:
                 middle, least = float(np.median(own)), min(own)
                 print(f"- ε = {epsilon:g}, {score}: median {middle:.2f}, least {least:.2f}")
+
+
+def page_shares() -> str:
+    """Return the table of docs/auto.md: shares of the own tables by the kept fits."""
+    fits = [fit for fit in records.read(KEPT, Fit) if fit.table in own_tables.TABLES]
+    return shares_table(shares(fits, "default"))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -417,7 +435,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sensitivity", help="measure with this number halved and doubled")
     parser.add_argument("--file", type=Path, default=FILE)
     parser.add_argument("--shares", action="store_true", help="print shares as well")
+    parser.add_argument("--page", action="store_true", help="write the table of docs/auto.md")
     asked = parser.parse_args(arguments)
+    if asked.page:
+        records.replace_block(PAGE, "shares", page_shares())
+        return
     names = asked.tables.split(",") if asked.tables else [*own_tables.TABLES, *RAW, *ARRAYS]
     if not asked.tables:
         names += [f"generated-{seed}" for seed in range(asked.generated)]
