@@ -156,7 +156,6 @@ WIDTH = 75
 
 WIDER = {
     "architecture.md": 2,
-    "auto.md": 2,
     "command.md": 2,
     "deployment.md": 1,
     "families.md": 3,

@@ -764,3 +764,22 @@ def test_a_true_bound_on_the_norm_of_rows_never_lowers_a_score(epsilon):
         for bound in (norm, 10 * norm):
             bounded = model.set_params(data_norm=bound)
             assert bounded.fit(X[:6000], y[:6000]).score(X[6000:], y[6000:]) > plain - 0.005
+
+
+def test_more_budget_never_hurts():
+    """Seeded noise, so the same result in every run: five fits of each table and budget."""
+    for X, y in _bounded_tables():
+        scores = []
+        for epsilon in (0.3, 0.9, 2.7):
+            settings = {"epsilon": epsilon, "delta": 1e-6}
+            model = LogisticRegression(**settings, classes=[False, True])
+            if y.dtype != bool:
+                model = LinearRegression(**settings, target_bounds=(-3, 3))
+            found = []
+            for seed in range(5):
+                model.set_params(random_state=seed).fit(X[:6000], y[:6000])
+                found.append(model.score(X[6000:], y[6000:]))
+            scores.append(found)
+        gains = np.diff(scores, axis=0)
+        errors = gains.std(axis=1, ddof=1) / math.sqrt(gains.shape[1])
+        assert (gains.mean(axis=1) > -3 * errors - 0.002).all(), gains.mean(axis=1)

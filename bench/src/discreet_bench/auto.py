@@ -1,4 +1,4 @@
-"""Measure the default on all tables and budgets: one command for table and figure of docs/auto.md.
+"""Measure the default on all tables and budgets: table and figure of bench/default.md.
 
     python -m discreet_bench.auto --seeds 10 --figure curves.svg
     python -m discreet_bench.auto --small --seeds 20

@@ -161,7 +161,7 @@ def _hospital() -> Tabular:
         columns.append(_one_hot(codes, len(CHAPTERS) + 4))
     y = (np.array(cells["readmitted"]) != "NO").astype(np.int64)
     X = np.hstack(columns).astype(np.float32)
-    return Tabular("hospital-visits", X, y, columns=numeric, groups=_spans(columns))
+    return Tabular("hospital-visits", X, y, numeric=numeric, groups=_spans(columns))
 
 
 def _uci(name: str) -> Tabular:
@@ -191,7 +191,7 @@ def _catalogue(name: str, rows: int | None = None) -> Tabular:
         for start, stop, column in zip(ends, ends[1:], known.used.values(), strict=False)
         if isinstance(column, Categorical) and stop - start > 1
     )
-    return Tabular(name, X, y, data.target_bounds, columns=known.numeric, groups=groups)
+    return Tabular(name, X, y, data.target_bounds, numeric=known.numeric, groups=groups)
 
 
 SCALES: dict[str, tuple[Any, Any]] = {

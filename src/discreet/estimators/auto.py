@@ -2,8 +2,8 @@
 
 The rule sees the size of the table, the budget, the loss and other settings, never a row. What it
 needs to know about the rows (norm, mean, variance of the columns) is estimated privately, by steps
-of a preparation that share the budget with the model. docs/auto.md has the rule in formulas and the
-experiments behind it.
+of a preparation that share the budget with the model. docs/auto.md describes it, and
+bench/default.md has it in formulas, with the experiments behind it.
 """
 
 from __future__ import annotations

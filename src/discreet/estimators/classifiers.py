@@ -341,7 +341,7 @@ class Link(CheckedFields):
     it, a score m becomes m/√(1 + πv/8) (MacKay 1992). Scores beyond ``reach`` r are those of rows
     much longer than typical ones, and become r + ln(1 + 4(|m| − r))/4 instead of |m|. All of it is
     computed from the released model and public numbers: post-processing. The reasons are in
-    docs/auto.md.
+    bench/default.md.
 
     ``slope`` is c for a row of typical norm (below 1/2 it is taken as 1/2, so that p grows with m
     everywhere), ``noise`` is v for such a row.
