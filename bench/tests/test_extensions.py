@@ -128,6 +128,7 @@ def test_an_installed_solver_joins_every_experiment_whose_loss_it_supports(monke
             plans = experiment.form(form)
             joined = extensions.with_solvers(plans, extensions.registered_solvers())
             added = [plan for plan in joined[len(plans) :] if "growing-descent" in plan.solvers]
+            assert not any(plan.difference or plan.tuning == "grid" for plan in added)
             takes = any(extensions.supported("growing-descent", plan) for plan in plans)
             assert bool(added) == takes, (experiment.name, form)
             assert takes or experiment.name.startswith("sgd-")  # δ = 0, which it does not take

@@ -39,12 +39,13 @@ def test_no_kept_run_spent_more_than_it_was_allowed(kept):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize(
     ("experiment", "measure", "options"),
     [
         ("sgd-fig6", "objective", []),
         ("outpert-table1", "excess_objective", []),
-        ("rrpsgd-rounds", "squared_gradient", ["--data", "plane"]),
+        ("rrpsgd-rounds", "squared_gradient", ["--data", "plane", "--epsilon", "4"]),
     ],
 )
 def test_kept_lines_come_out_again(kept, tmp_path, experiment, measure, options):

@@ -123,6 +123,6 @@ def test_the_page_is_made_from_the_runs_alone(tmp_path):
     assert "](../bench/results/amp-fig1.svg)" in text
     assert "Without lines so far: synthetic-l, kddcup99," in text
     flat = " ".join(text.split())
-    assert "`dpagd-fig2`" in flat.split("lines of an older form alone")[1]
+    assert "`dpagd-fig2`" in flat.split("lines of an older form,")[1]
     assert "discreet bench run dpagd-fig2 --paper \\\n        --into" in text
     assert max(len(line) for line in text.splitlines() if not line.startswith("|")) <= 100

@@ -267,4 +267,19 @@ def test_an_epsilon_that_no_data_decide_is_computed():
     assert one.entry.value == 0.5756
     assert one.mean == pytest.approx(np.log(1e8) / 32, abs=1e-4)  # the best of 32 orders
     assert one.verdict == verdicts.AGREES
+    other = dataclasses.replace(one.entry, value=0.5786)
+    assert verdicts._computed(other).verdict == verdicts.DIFFERS
     assert verdicts.numbers(repeated([], experiment="dpagd-fig2"), "dpagd-fig2") == []
+
+
+def test_lines_of_a_table_are_in_the_order_of_their_numbers():
+    from discreet_bench.results import experiment_tables
+
+    one = EXPERIMENTS["dpagd-fig1"]
+    rows = together(*(
+        repeated([0.8, 0.81], experiment=one.name, method="agd", setting=f'{{"splits": {splits}}}')
+        for splits in (100, 5, 20)
+    ))  # fmt: skip
+    (_, text) = experiment_tables(named(rows), one)
+    shown = [line.split(" | ")[0] for line in text.splitlines()[2:]]
+    assert shown == [f"| DP-AGD, splits {splits}" for splits in (5, 20, 100)]

@@ -304,7 +304,8 @@ def repeats_item(
     paper: str, most: int, cell_seconds: float = CELL_SECONDS, why: str = "processor time"
 ) -> Item:
     """Return the difference in repeats of the paper form."""
-    here = f"{most}, or what {cell_seconds:g} processor seconds of a cell allow, at least 3"
+    seconds = "second" if cell_seconds == 1 else "seconds"
+    here = f"{most}, or what {cell_seconds:g} processor {seconds} per cell allow, at least 3"
     return Item("repeats", paper, here, why)
 
 

@@ -7,6 +7,7 @@ Every number has a 95 % interval over the repeats, and every verdict follows fro
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -112,18 +113,18 @@ def page(
 
 
 def _older(runs: pd.DataFrame) -> Iterator[str]:
-    """Say which experiments have lines of an older, smaller form only."""
+    """Say which experiments have lines of an older, smaller form."""
     old = [
         name
         for name in EXPERIMENTS
-        if (runs["experiment"] == name).any()
-        and not ((runs["experiment"] == name) & (runs["form"] == "paper")).any()
+        if ((runs["experiment"] == name) & (runs["form"] != "paper")).any()
     ]
     if old:
         yield "### Lines of an older form\n"
         yield _wrapped(
-            "These experiments have lines of an older form alone, with fewer rows, budgets and "
-            "repeats. They count for the rank of the default and are not compared with papers: "
+            "These experiments have lines of an older form, of fewer rows, budgets and repeats, on "
+            "data sets that have none of the paper form. They count for the rank of the default "
+            "and in [which method when](which-method.md), and are not compared with papers: "
             f"{', '.join(f'`{name}`' for name in old)}."
         )
 
@@ -436,9 +437,8 @@ def _row_title(row: dict[str, object], extra: Iterable[str]) -> str:
 def _budgets_table(part: pd.DataFrame, measure: str) -> str:
     """Return a table with a row per line and a column per ε; the best private line is bold."""
     epsilons = sorted(part["epsilon"].unique())
-    order = sorted(
-        {(order_of(line), row) for line, row in zip(part["line"], part["row"], strict=True)}
-    )
+    titles = set(zip(part["line"], part["row"], strict=True))
+    order = sorted(titles, key=lambda pair: (order_of(pair[0]), _numbered(pair[1])))
     rows = list(dict.fromkeys(row for _, row in order))
     lines = [
         "| method | " + " | ".join(f"ε = {epsilon:.3g}" for epsilon in epsilons) + " | repeats |",
@@ -463,6 +463,15 @@ def _budgets_table(part: pd.DataFrame, measure: str) -> str:
         repeats = f"{few}" if few == many else f"{few}–{many}"
         lines.append(f"| {row} | " + " | ".join(cells) + f" | {repeats} |")
     return "\n".join(lines) + "\n"
+
+
+def _numbered(title: str) -> list[tuple[float, str]]:
+    """Return a key that sorts titles by the numbers in them: 5 before 10."""
+    parts = re.split(r"(\d[\d,.]*)", title)
+    return [
+        (float(part.strip(",.").replace(",", "")) if place % 2 else 0.0, part)
+        for place, part in enumerate(parts)
+    ]
 
 
 def _cell(values: pd.Series, measure: str) -> str:

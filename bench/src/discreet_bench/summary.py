@@ -88,7 +88,7 @@ def rank_text(board: pd.DataFrame) -> str:
             f"{(first & learned).sum()} of these ({first[learned].mean():.1%})."
         )
     counts = first.groupby(board["epsilon"]).agg(["sum", "count"])
-    by = [f"{won} of {all_} at {epsilon:g}" for epsilon, won, all_ in counts.itertuples()]
+    by = [f"{won} of {all_} at {epsilon:.3g}" for epsilon, won, all_ in counts.itertuples()]
     text.append(f"By ε: {', '.join(by)}.")
     lines = [*_wrapped(" ".join(text)), ""]
     if behind.empty:
@@ -102,7 +102,7 @@ def rank_text(board: pd.DataFrame) -> str:
         best = f"{title_of(row['best'])} {scale * row['best_mean']:.2f}"
         p = "–" if np.isnan(row["auto_p_value"]) else f"{row['auto_p_value']:.2g}"
         lines.append(
-            f"| {row['data']} | {row['loss']} | {row['relation']} | {row['epsilon']:g} | "
+            f"| {row['data']} | {row['loss']} | {row['relation']} | {row['epsilon']:.3g} | "
             f"{scale * row['auto_mean']:.2f} | {best} | {-scale * row['auto_margin']:.2f} | {p} |"
         )
     if len(behind) > MOST_BEHIND:

@@ -477,11 +477,12 @@ def settled(found: Sequence[Judged], experiment: str, again: Again) -> list[Judg
 
 
 def judged(runs: pd.DataFrame) -> dict[tuple[str, str], str]:
-    """Return the verdicts of runs."""
+    """Return the verdicts of runs; times of another machine have none."""
     found: dict[tuple[str, str], str] = {}
     for experiment in EXPERIMENTS.values():
         for one in (*numbers(named(runs), experiment.name), *claims(runs, experiment)):
-            found[experiment.name, text_of(one.key)] = one.verdict
+            if one.verdict != ELSEWHERE:
+                found[experiment.name, text_of(one.key)] = one.verdict
     return found
 
 

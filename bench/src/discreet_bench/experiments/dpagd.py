@@ -133,6 +133,9 @@ PROTOCOL = (
 )
 
 
+_OF_OTHERS = ("PrivGene", "batches of SGD", "clip of SGD", "grid", "IPUMS-US")
+"""Items that are not about DP-AGD on Adult."""
+
 _HINGE = Item(
     "loss of ObjPert and OutPert",
     "a smoothed hinge",
@@ -333,7 +336,7 @@ def _sweep(name: str) -> Experiment:
             lines=("epsilon",),
         ),
         protocol=(
-            *PROTOCOL,
+            *(item for item in PROTOCOL if item.name not in _OF_OTHERS),
             repeats_item("100", REPEATS, SWEEP_SECONDS),
             Item("values", "the ends are in the text, the points are not", "the ends and between"),
         ),
