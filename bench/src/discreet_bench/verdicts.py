@@ -480,7 +480,9 @@ def judged(runs: pd.DataFrame) -> dict[tuple[str, str], str]:
     """Return the verdicts of runs; times of another machine have none."""
     found: dict[tuple[str, str], str] = {}
     for experiment in EXPERIMENTS.values():
-        for one in (*numbers(named(runs), experiment.name), *claims(runs, experiment)):
+        both: list[Comparison | Decision] = [*numbers(named(runs), experiment.name)]
+        both += claims(runs, experiment)
+        for one in both:
             if one.verdict != ELSEWHERE:
                 found[experiment.name, text_of(one.key)] = one.verdict
     return found
