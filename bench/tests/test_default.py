@@ -137,3 +137,9 @@ def test_numbers_are_found_by_hand(tmp_path, monkeypatch, capsys):
     assert "There are 4 numbers in 2 constants." in capsys.readouterr().out
     with pytest.raises(SystemExit, match="expected no argument"):
         tuned.main(["--read"])
+
+
+def test_a_missing_folder_of_data_is_named(monkeypatch):
+    monkeypatch.delenv("DISCREET_DATA", raising=False)
+    with pytest.raises(SystemExit, match="Set DISCREET_DATA"):
+        own_tables.read("kc")

@@ -4,6 +4,7 @@ Statistical tests compare with bounds of false alarm at most 1e-6.
 """
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -285,10 +286,11 @@ def test_what_needs_intervals_says_so():
     model = LinearRegression(
         3.0, 1e-6, target_bounds=(-12, 12), columns=COLUMNS, features="linear"
     ).fit(table, y)
-    assert np.isnan(model.wald_test("age").statistic)
     assert model.bse.isna().all()
     assert np.isnan(model.rsquared)
-    for call in (lambda: model.submodel(["age"]), model.margins):
+    asked = [partial(ask, "age") for ask in (model.wald_test, model.contrast)]
+    asked += [partial(model.equivalence_test, "age", -1, 1), partial(model.submodel, ["age"])]
+    for call in (*asked, model.anova, model.margins):
         with pytest.raises(NotSupported, match="inference=True"):
             call()
 

@@ -6,13 +6,13 @@ levels of texts are public; nothing is declared of numbers.
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+
+from discreet_bench.tabular import folder
 
 __all__ = ["TABLES", "Source", "encoded", "levels", "read"]
 
@@ -47,7 +47,7 @@ MOST_LEVELS = 40
 def read(name: str) -> tuple[pd.DataFrame, NDArray[Any], tuple[float, float] | None]:
     """Return the columns, the target and its bounds; rows without a target are left out."""
     source = TABLES[name]
-    path = Path(os.environ["DISCREET_DATA"]) / "tables" / f"{name}.csv.xz"
+    path = folder("tables") / f"{name}.csv.xz"
     frame = pd.read_csv(path, header=0 if source.has_header else None)
     frame = frame[frame[source.target].notna()].reset_index(drop=True)
     target = frame.pop(source.target)

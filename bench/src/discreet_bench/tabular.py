@@ -24,7 +24,7 @@ from discreet.tables import Categorical, Numeric
 from discreet_bench.datasets import load
 from discreet_bench.datasets.catalogue import schema
 
-__all__ = ["TABLES", "Tabular", "tabular"]
+__all__ = ["TABLES", "Tabular", "folder", "tabular"]
 
 UCI = {
     "airfoil": "airfoil.txt.xz",
@@ -98,8 +98,12 @@ class Tabular:
         return float(np.sqrt(self.X.shape[1] - spare))
 
 
-def _folder(name: str) -> Path:
-    return Path(os.environ["DISCREET_DATA"]) / name
+def folder(name: str) -> Path:
+    """Return a folder of the data that DISCREET_DATA names."""
+    given = os.environ.get("DISCREET_DATA")
+    if given is None:
+        raise SystemExit("Set DISCREET_DATA to the folder of the data sets.")
+    return Path(given) / name
 
 
 def _csv(path: Path) -> tuple[list[str], list[list[str]]]:
@@ -121,9 +125,9 @@ def _spans(columns: Sequence[NDArray[Any]]) -> tuple[tuple[int, int], ...]:
 
 
 def _folktables(name: str, target: str) -> Tabular:
-    folder = _folder("folktables")
-    levels = json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
-    parts = [_csv(folder / f"{name}_{part}.csv.xz") for part in ("train", "test")]
+    own = folder("folktables")
+    levels = json.loads((own / f"{name}.json").read_text(encoding="utf-8"))
+    parts = [_csv(own / f"{name}_{part}.csv.xz") for part in ("train", "test")]
     names = parts[0][0]
     cells = np.array([row for _, rows in parts for row in rows], dtype=np.int64)
     columns = [_one_hot(cells[:, j], levels[c]) for j, c in enumerate(names) if c != target]
@@ -144,7 +148,7 @@ def _chapter(code: str) -> int:
 
 
 def _hospital() -> Tabular:
-    names, rows = _csv(_folder("hospital-visits") / "diabetic_data.csv.xz")
+    names, rows = _csv(folder("hospital-visits") / "diabetic_data.csv.xz")
     cells = {name: [row[j] for row in rows] for j, name in enumerate(names)}
     columns: list[NDArray[np.float32]] = []
     numeric = {}
@@ -165,7 +169,7 @@ def _hospital() -> Tabular:
 
 
 def _uci(name: str) -> Tabular:
-    with lzma.open(_folder("uci-regression") / UCI[name], "rt", encoding="utf-8") as file:
+    with lzma.open(folder("uci-regression") / UCI[name], "rt", encoding="utf-8") as file:
         numbers = np.array(file.read().replace(",", " ").split(), dtype=np.float64)
     width = {
         "airfoil": 6, "concrete": 9, "elevators": 19, "parkinsons": 22, "pol": 27, "protein": 10,

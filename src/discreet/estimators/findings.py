@@ -81,6 +81,15 @@ class Findings:
             raise ValueError(f"no model has the label {label!r}.")
         return found[0]
 
+    def _tested(self, label: Any = None, cov_type: str | None = None) -> Coefficients:
+        """Return the coefficients of one model with intervals; one without is refused."""
+        table = self._table(label, cov_type)
+        if not np.isfinite(table.errors).any():
+            raise NotSupported(
+                f"There is nothing to test, as no coefficient has an interval: {table.reason}."
+            )
+        return table
+
     # ---- as statsmodels has them
 
     def _series(self, numbers: Callable[[Coefficients], FloatArray]) -> pd.Series:
@@ -142,7 +151,7 @@ class Findings:
         label : optional
             The class whose model is tested, if there is one model per class.
         """
-        table = self._table(label, cov_type)
+        table = self._tested(label, cov_type)
         return test(table, Hypothesis.of(table, hypothesis))
 
     def contrast(
@@ -157,7 +166,7 @@ class Findings:
 
         There is one for each combination. With ``"… = value"`` the test is of that value.
         """
-        table = self._table(label, cov_type)
+        table = self._tested(label, cov_type)
         return contrasts(table, Hypothesis.of(table, combination), level)
 
     def equivalence_test(
@@ -187,7 +196,7 @@ class Findings:
         """
         import pandas as pd
 
-        table = self._table(label, cov_type)
+        table = self._tested(label, cov_type)
         columns = dict.fromkeys(term.column for term in table.terms if term.column)
         tests = {name: test(table, Hypothesis.of(table, name)) for name in columns}
         found: dict[str, Any] = {

@@ -89,7 +89,7 @@ class JointTest:
 
     def __str__(self) -> str:
         if not np.isfinite(self.statistic):
-            return ""
+            return "no test: a coefficient in it has no interval"
         p = "p < 0.001" if self.p < 0.0005 else f"p = {self.p:.3f}"
         return f"chi2({self.df}) = {self.statistic:.2f}, {p}"
 
@@ -252,7 +252,8 @@ class Summary:
         for block in model.blocks:
             if block.heading:
                 test = tests.get(block.column)
-                rows.append(_Row(block.heading, text="" if test is None else str(test)))
+                known = test is not None and np.isfinite(test.statistic)
+                rows.append(_Row(block.heading, text=str(test) if known else ""))
             for k in block.lines:
                 term = model.terms[k]
                 inner = term.level is not None
