@@ -52,7 +52,7 @@ def test_every_package_is_counted_and_rings_are_disjoint():
 def test_the_core_and_all_trusted_code_are_small():
     """A feature that needs more raises the number in a change that says why."""
     assert sizes.packages()["core"].code <= 2_000
-    assert sizes.rings()["all trusted code"].code <= 11_475
+    assert sizes.rings()["all trusted code"].code <= 11_700
 
 
 ROWS = {"discreet.rows", "discreet.ids", "discreet.core.account", "discreet.core.noise"}
