@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.design import Design
 from discreet.estimators.layout import ColumnFeatures, layout
+from discreet.estimators.pair_figures import draw_pair, split_names
 from discreet.preparation.features import Splines
 from discreet.preparation.pipeline import unclipped_map
 from discreet.preparation.steps import FittedCentre, FittedScale, Scale
@@ -372,19 +373,24 @@ def plot_effects(
     from discreet.figures import Figure
 
     every = effects(model, names, design)
-    shown = _chosen(every, columns, panels)
+    pairs: Any = getattr(model, "pairs_", None)
+    single, terms = split_names(columns, pairs)
+    shown = _chosen(every, single, panels) if single != [] or not terms else []
     design = model.design_ if design is None else design
     if units is None and design is not None:
         units = design.units
-    across = min(5 if len(shown) > 12 else 4, len(shown))
-    down = math.ceil(len(shown) / across)
+    count = len(shown) + len(terms)
+    across = min(5 if count > 12 else 4, count)
+    down = math.ceil(count / across)
     figure = Figure(figsize=(2.9 * across + 0.3, 2.35 * down + 0.7), layout="constrained")
     axes = np.atleast_1d(figure.subplots(down, across, squeeze=False)).ravel()
     labels: Sequence[Any] = getattr(model, "classes_", ())
     several = [str(label) for label in labels] if len(np.atleast_2d(model.coef_)) > 1 else []
     for panel, effect in zip(axes, shown, strict=False):
         _draw(panel, effect, (units or {}).get(effect.name), several)
-    for panel in axes[len(shown) :]:
+    for panel, term in zip(axes[len(shown) :], terms, strict=False):
+        draw_pair(panel, pairs, term)
+    for panel in axes[count:]:
         panel.set_axis_off()
     for panel in axes[: len(shown) : across]:
         panel.set_ylabel(towards(model), fontsize=8)
@@ -431,7 +437,7 @@ def towards(model: Any) -> str:
 def _title(model: Any, every: Sequence[Effect], shown: Sequence[Effect]) -> str:
     """Return the title of a figure: what bands are, and what is left out."""
     noise = "bands: 95 % of the noise"
-    if all(effect.deviation is None for effect in shown):
+    if shown and all(effect.deviation is None for effect in shown):
         noise = f"the noise of solver {model.solver_!r} is not stated"
     elif model.covariances_:
         noise = "levels: differences from the reference; bands: 95 % intervals; "
