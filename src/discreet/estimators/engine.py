@@ -33,7 +33,7 @@ from discreet.errors import NotSupported
 from discreet.estimators import discovery, familiar
 from discreet.estimators.method import Method, Settings, choose
 from discreet.estimators.pair_terms import PairSearch, PairTerms
-from discreet.estimators.pairs import LEAST_SIGNAL, TOO_SMALL, First, PairRule, PairSide
+from discreet.estimators.pairs import TOO_SMALL, First, PairRule, PairSide
 from discreet.estimators.trace import Bar, Trace
 from discreet.estimators.units import Inputs
 from discreet.inference import Covariance, Evidence, Inference
@@ -340,7 +340,7 @@ def train(run: Run, prepared: Prepared, problem: Problem) -> Fitted:
     if side is None:
         if method.pairs is None:
             return fitted
-        reason = TOO_SMALL.format(signal=method.pairs.signal, least=LEAST_SIGNAL)
+        reason = TOO_SMALL.format(signal=method.pairs.signal, least=method.pairs.least)
         return replace(fitted, pairs=PairTerms(search=PairSearch(reason=reason)))
     kind: Any = run.settings.kind
     first = First(

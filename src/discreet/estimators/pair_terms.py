@@ -33,7 +33,7 @@ class PairSearch:
         Noisy score of each chosen pair, and the score that chance alone would give it.
     threshold : float
         Sum of the scores that had to be exceeded; without any interaction it is in about one fit of
-        a hundred.
+        twenty.
     share : float
         Share of the fit's μ² that the search cost.
     pairs : int

@@ -43,11 +43,18 @@ __all__ = ["PairRule", "PairSide", "check_settings", "rule"]
 MODELS = 2
 """Models that share the budget of the models evenly, where pairs are looked for."""
 
-LEAST_SIGNAL = 4000.0
+LEAST_SIGNAL = {"classification": 4000.0, "regression": 2000.0}
 """Least n·μ/k for a search: below it, half of the budget is worth more than any pair."""
 
-SIZES = ((12_000.0, 15, 6), (0.0, 6, 4))
-"""Least n·μ/k, pairs that are chosen, and bins of a number; the first that is reached is taken."""
+COUNTS = ((12_000.0, 15), (0.0, 6))
+"""Least n·μ/k, and pairs that are chosen; the first that is reached is taken."""
+
+SIGNAL_PER_CELL = {"classification": 333.0, "regression": 42.0}
+"""n·μ/k per cell of a pair of numbers. The curvature of squares is 1, and that of the logistic loss
+about 1/8, so that noise in its cells is 8 times as large."""
+
+BINS = (4, 10)
+"""Smallest and largest number of bins of a number."""
 
 CELLS_SHARE = 0.012
 """Share of μ² for counts of the columns' values, which say what a cell is."""
@@ -64,7 +71,7 @@ SIZE_SHARE = 0.005
 MOST_COLUMNS = 128
 """Columns that pairs are made of: the first ones."""
 
-CHANCE = 0.01
+CHANCE = 0.05
 """Probability that a fit without any interaction goes on to a second model, about."""
 
 SPREAD = math.sqrt(1 - 2 / math.pi)
@@ -121,6 +128,7 @@ class PairRule:
 
     columns: tuple[Candidate, ...]
     signal: float
+    least: float
     count: int = 0
     bins: int = 0
     parts: tuple[PairPart, ...] = ()
@@ -181,9 +189,11 @@ def rule(columns: Sequence[Candidate], n_units: int, loss: Loss, budget: Budget)
             "features='pairs' needs two or more columns whose kinds are known. Pass a table with "
             "names, or bounds of the columns of an array: columns={0: (0, 100), 1: (0, 1)}."
         )
-    if signal < LEAST_SIGNAL:
-        return PairRule(columns, signal)
-    most, bins = next((count, bins) for least, count, bins in SIZES if signal >= least)
+    least = LEAST_SIGNAL[loss.task]
+    if signal < least:
+        return PairRule(columns, signal, least)
+    most = next(count for reached, count in COUNTS if signal >= reached)
+    bins = int(np.clip(math.sqrt(signal / SIGNAL_PER_CELL[loss.task]), *BINS))
     count = min(most, len(columns) * (len(columns) - 1) // 2)
     parts = [
         PairPart("cells of pairs", CELLS_SHARE),
@@ -192,7 +202,7 @@ def rule(columns: Sequence[Candidate], n_units: int, loss: Loss, budget: Budget)
     ]
     if loss.task == "regression":
         parts.append(PairPart("size of residuals", SIZE_SHARE, selects=True))
-    return PairRule(columns, signal, count, bins, tuple(parts))
+    return PairRule(columns, signal, least, count, bins, tuple(parts))
 
 
 @dataclass(frozen=True, eq=False)
