@@ -206,6 +206,8 @@ def test_heat_maps_are_drawn_alone_or_with_the_columns(fitted):
     assert [panel.get_title() for panel in panels] == ["side × dose"]
     term = model.pairs_.terms[model.pairs_.names.index("side × dose")]
     assert panels[0].images[0].get_array().shape == term.values.shape
+    assert "gray numbers" in alone.get_suptitle()
+    assert "left out" not in alone.get_suptitle()
     some = model.plot_effects(columns=["age", "side × dose"])
     assert [panel.get_title() for panel in some.axes if panel.get_title()] == ["age", "side × dose"]
     with pytest.raises(ValueError, match="columns must name columns"):

@@ -72,6 +72,7 @@ def test_the_order_of_rows_and_the_blocks_do_not_matter(monkeypatch):
     assert scores(X[order], y[order]).tolist() == whole.tolist()
     assert COUNTED * 2**30 < 2**53
     assert LARGEST_SIZE * 2**30 < 2**63
+    assert MOST_CELLS**2 < 2**31
 
 
 @pytest.mark.parametrize("people", [False, True])

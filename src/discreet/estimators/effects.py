@@ -396,7 +396,11 @@ def plot_effects(
         panel.set_ylabel(towards(model), fontsize=8)
     if several:
         axes[0].legend(fontsize=7)
-    figure.suptitle(_title(model, every, shown), fontsize=10)
+    title = _title(model, every, shown)
+    if terms:
+        title = _title(model, (), ()) if not shown else title
+        title += "\npairs: gray numbers are within 95 % of their noise"
+    figure.suptitle(title, fontsize=10)
     return figure
 
 
@@ -436,7 +440,7 @@ def towards(model: Any) -> str:
 
 def _title(model: Any, every: Sequence[Effect], shown: Sequence[Effect]) -> str:
     """Return the title of a figure: what bands are, and what is left out."""
-    noise = "bands: 95 % of the noise"
+    noise = "bands: 95 % of the noise" if shown else "pairs of columns"
     if shown and all(effect.deviation is None for effect in shown):
         noise = f"the noise of solver {model.solver_!r} is not stated"
     elif model.covariances_:
