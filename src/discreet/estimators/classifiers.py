@@ -505,6 +505,9 @@ class LogisticRegression(LinearClassifier):
         The fitted steps of the preparation; ``prepared_coef_`` belongs to rows after them.
     link_ : Link
         Map from scores of two classes to probabilities.
+    pairs_ : PairTerms or None
+        With ``features="pairs"``, the pairs of columns; ``pairs_.scores`` is added to
+        ``features_.transform(X) @ coef_.T + intercept_``, for encoded rows X.
     covariances_ : tuple of Covariance
         With ``inference=True``, one per model, split by source. `summary`, `conf_int`,
         ``cov_params_`` and ``standard_errors_`` show it.

@@ -53,8 +53,11 @@ SIGNAL_PER_CELL = {"classification": 333.0, "regression": 42.0}
 """n·μ/k per cell of a pair of numbers. The curvature of squares is 1, and that of the logistic loss
 about 1/8, so that noise in its cells is 8 times as large."""
 
-BINS = (4, 10)
-"""Smallest and largest number of bins of a number."""
+LEAST_BINS = 4
+"""Smallest number of bins of a number."""
+
+MOST_BINS = {"classification": 6, "regression": 10}
+"""Largest number of bins of a number: chance scores √cells, and hides smooth pairs of many."""
 
 CELLS_SHARE = 0.012
 """Share of μ² for counts of the columns' values, which say what a cell is."""
@@ -193,7 +196,8 @@ def rule(columns: Sequence[Candidate], n_units: int, loss: Loss, budget: Budget)
     if signal < least:
         return PairRule(columns, signal, least)
     most = next(count for reached, count in COUNTS if signal >= reached)
-    bins = int(np.clip(math.sqrt(signal / SIGNAL_PER_CELL[loss.task]), *BINS))
+    bins = int(math.sqrt(signal / SIGNAL_PER_CELL[loss.task]))
+    bins = min(max(bins, LEAST_BINS), MOST_BINS[loss.task])
     count = min(most, len(columns) * (len(columns) - 1) // 2)
     parts = [
         PairPart("cells of pairs", CELLS_SHARE),
