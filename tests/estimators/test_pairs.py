@@ -305,9 +305,9 @@ def test_the_rule_sees_public_numbers_alone():
 
     assert sizes(4_000, Logistic()) == (6, 4)
     assert sizes(12_000, Logistic()) == (15, 6)
-    assert sizes(1e6, Logistic()) == (15, 6)
+    assert sizes(1e6, Logistic()) == (15, 10)
     assert sizes(2_000, Squared(None)) == (6, 6)
-    assert sizes(5_000, Huber(1.0)) == (6, 10)
+    assert sizes(8_500, Huber(1.0)) == (6, 10)
     assert len(rule(columns * 4, 10**6, Squared(None), budget).parts) == 4
     assert rule(columns[:2], 10**6, Huber(1.0), budget).count == 1
     twice = Budget(1.0, 1e-9, "replace_one")

@@ -49,15 +49,15 @@ LEAST_SIGNAL = {"classification": 4000.0, "regression": 2000.0}
 COUNTS = ((12_000.0, 15), (0.0, 6))
 """Least n·μ/k, and pairs that are chosen; the first that is reached is taken."""
 
-SIGNAL_PER_CELL = {"classification": 333.0, "regression": 42.0}
-"""n·μ/k per cell of a pair of numbers. The curvature of squares is 1, and that of the logistic loss
-about 1/8, so that noise in its cells is 8 times as large."""
+CURVATURE = {"classification": 1.0, "regression": 8.0}
+"""Typical curvature over that of the logistic loss: noise in a cell is so much less."""
 
-LEAST_BINS = 4
-"""Smallest number of bins of a number."""
+BINS_PER_SIGNAL = 0.245
+"""Bins of a number over (curvature·n·μ/k)^(1/3): the error of B² even cells is about 1/B² where a
+pair is smooth, and noise of variance B⁴/(n·μ/k)² is added to it."""
 
-MOST_BINS = {"classification": 6, "regression": 10}
-"""Largest number of bins of a number: chance scores √cells, and hides smooth pairs of many."""
+BINS = (4, 10)
+"""Smallest and largest number of bins of a number."""
 
 CELLS_SHARE = 0.012
 """Share of μ² for counts of the columns' values, which say what a cell is."""
@@ -196,8 +196,8 @@ def rule(columns: Sequence[Candidate], n_units: int, loss: Loss, budget: Budget)
     if signal < least:
         return PairRule(columns, signal, least)
     most = next(count for reached, count in COUNTS if signal >= reached)
-    bins = int(math.sqrt(signal / SIGNAL_PER_CELL[loss.task]))
-    bins = min(max(bins, LEAST_BINS), MOST_BINS[loss.task])
+    bins = round(BINS_PER_SIGNAL * (CURVATURE[loss.task] * signal) ** (1 / 3))
+    bins = min(max(bins, BINS[0]), BINS[1])
     count = min(most, len(columns) * (len(columns) - 1) // 2)
     parts = [
         PairPart("cells of pairs", CELLS_SHARE),
