@@ -60,8 +60,10 @@ SAMPLES: dict[str, Any] = {
     "column_edges": np.array([[0.0, 1.0, 2.0]] * WIDTH),
     "columns": (0, 1),
     "candidates": np.zeros((WIDTH, WIDTH)),
+    "cells": (np.arange(WIDTH),) * WIDTH,
     "clip": NORM,
     "column": 1,  # of a table of numbers, and of one of cells
+    "count": 2,
     "coverage": 0.5,
     "cut": 1.5,
     "direction": np.zeros(WIDTH),
@@ -78,6 +80,7 @@ SAMPLES: dict[str, Any] = {
     "of": "date",
     "n_classes": 2,
     "n_features": WIDTH,
+    "pairs": ((0, 1), (0, 1)),
     "parent": np.zeros(WIDTH),
     "prefix": None,
     "public_gradient": np.zeros(WIDTH),
@@ -102,6 +105,7 @@ SYMBOLS = {
     "cut": "T",
     "loss": "s",
     "n_features": "d",
+    "pairs": "p",
     "share": "s",
 }
 """Symbols of the fields that a sensitivity may depend on."""
@@ -216,7 +220,12 @@ def scored(unit: str) -> ScoredRows:
     return scored_rows(X, np.array([0, 1, 1, 0]), lambda table: table[:, 0], groups)
 
 
-ROWS = {"questions": table_rows, "cell_questions": cell_rows, "score_questions": scored}
+ROWS = {
+    "questions": table_rows,
+    "pair_questions": table_rows,
+    "cell_questions": cell_rows,
+    "score_questions": scored,
+}
 """Rows that the questions of each module are about, by their unit."""
 
 
@@ -253,6 +262,7 @@ def mechanisms(question: Question[Any, Any]) -> str:
     if not names:
         raise ValueError(f"{question!r} takes no known mechanism.")
     uses = "" if question.uses == 1 else f", used {question.uses} times"
+    uses = ", used `count` times" if hasattr(question, "count") else uses
     return ", ".join(f"`{name}`" for name in names) + uses
 
 

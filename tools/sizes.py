@@ -41,6 +41,7 @@ RINGS: dict[str, tuple[str, ...]] = {
         "preparation/bounds.py",
         "preparation/feature_kernels.py",
         "preparation/features.py",
+        "preparation/pair_cells.py",
         "tables/alignment.py",
         "tables/cell_rows.py",
         "tables/cell_rules.py",

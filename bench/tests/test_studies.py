@@ -57,6 +57,14 @@ def test_mapped_file(study, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_pairs(study):
+    code, said = study("pairs", "crossed", "--epsilon", "8", "--splits", "1", "--rows", "8000")
+    assert code == 0
+    cells = [cell.strip() for cell in said.splitlines()[-1].split("|")]
+    assert cells[1:4] == ["crossed", "8,000", "8"]
+    assert float(cells[5]) > float(cells[4]) + 0.1  # the interaction is all but one column
+
+
 def test_person_attack(study):
     code, said = study("person_attack", "--fits", "4")
     assert code == 0

@@ -42,6 +42,8 @@ QUICK = (
     "release: chosen step",
     "release: chosen corner, permute_and_flip",
     "release: chosen candidate, laplace_noisy_max",
+    "release: chosen pair",
+    "release: scores of pairs",
     "release: sum of rows",
     "release: sum of squares",
     "release: sum of products",

@@ -145,6 +145,7 @@ def test_nothing_of_the_rows_or_the_process_is_in_it(tmp_path):
         "link",
         "covariances",
         "size",
+        "pairs",
     }
     assert not hasattr(load(path), "trace_")
 

@@ -95,6 +95,9 @@ def describe_model(model: Any) -> TextTable:
     if expansion is not None:
         features = f"{expansion.name}: {expansion.count:,} of {len(expansion.columns):,} columns"
         rows.append(("Features", features))
+    pairs = getattr(estimator, "pairs_", None)
+    if pairs is not None:
+        rows.append(("Pairs of columns", " ".join(pairs.summary())))
     if hasattr(estimator, "classes_"):
         rows.append(("Labels", listed(estimator.classes_.tolist())))
     for name, value in sorted(settings.items()):

@@ -332,6 +332,16 @@ class Curator(AccountPart):
             raise ValueError("index must name at least one column, each once, in rising order.")
         return self._view(self._table.columns(chosen, positive("factor", factor), matrix))
 
+    def with_targets(self, y: FloatArray) -> Self:
+        """Return a curator for the same rows with other targets, on the same budget.
+
+        Privacy
+        -------
+        Nothing is released and nothing spent. The caller makes the new target of a row of that row
+        and of numbers that are not private, so tables that differ in one row still do.
+        """
+        return self._view(self._table.with_targets(y))
+
     def _view(self, rows: AskedRows, n_rows: int | None = None) -> Self:
         n_rows = self.n_rows if n_rows is None else n_rows
         view = type(self)(rows, self._account, self._noise, self._share, n_rows)

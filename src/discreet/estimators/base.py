@@ -28,6 +28,7 @@ from discreet.estimators.discovery import RawTable
 from discreet.estimators.explain import Explanation, explained
 from discreet.estimators.findings import Findings
 from discreet.estimators.method import Settings, settle
+from discreet.estimators.pair_terms import PairTerms
 from discreet.estimators.trace import Trace, plot_trace
 from discreet.estimators.units import Inputs, Rule
 from discreet.inference import Covariance, Summary
@@ -117,6 +118,7 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
     covariances_: tuple[Covariance, ...] = field(init=False)
     design_: Design | None = field(init=False, default=None)
     size_: int = field(init=False)
+    pairs_: PairTerms | None = field(init=False, default=None)
 
     # fit gets both from pipelines and searches of scikit-learn, if metadata routing is enabled
     __metadata_request__fit: ClassVar = {"groups": True, "sample_weight": True}
@@ -136,6 +138,11 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
     def _loss(self) -> Loss:
         """Return the row loss that the estimator's settings name."""
         raise NotImplementedError
+
+    @staticmethod
+    def log_odds(fitted: engine.Fitted) -> Callable[[FloatArray], FloatArray]:
+        """Return the function from scores of a fit to those that its predictions stand for."""
+        return np.asarray
 
     def _clipped(self) -> tuple[str, ...]:
         """State how targets are clipped; texts depend on settings alone, whatever the rows are."""
@@ -216,6 +223,12 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
         if design is not None:
             design = design.for_inference() if self.inference else design
             self._keep_design(design)
+            if design.discovered and self.features == "pairs":
+                raise NotSupported(
+                    "features='pairs' needs levels that are known before the fit, and "
+                    f"{', '.join(design.discovered)} declares discover(). List the levels in "
+                    "columns, or use features='auto'."
+                )
             if design.discovered:
                 return self._read_raw(X, y, form)
             encoded: tuple[Any, NDArray[Any]] = check_X_y(design.encode(X), y, **form)
@@ -229,6 +242,11 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
         self, X: Any, y: Any, settings: Settings, schema: Schema | None, groups: Any
     ) -> Any:
         """Open a table whose rows are on workers; refuse what needs single rows."""
+        if self.features == "pairs":
+            raise NotSupported(
+                "features='pairs' is for tables of this process, and these rows are on workers. "
+                "Use features='auto', or read them with schema.open(files)."
+            )
         if settings.method is not None and not settings.method.solver.takes_blocks:
             raise NotSupported(
                 f"solver={settings.method.solver.name!r} needs single rows or their order, and "
@@ -336,7 +354,8 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
         inputs = Inputs(X, y, tuple(rules), **about)
         fitted, statement = engine.fit(settings, inputs)
         self.design_ = fitted.design
-        if fitted.deviation is not None and not fitted.prepared_coef.any():
+        paired = fitted.pairs is not None and bool(fitted.pairs.terms)
+        if fitted.deviation is not None and not (paired or fitted.prepared_coef.any()):
             familiar.warn(
                 "All coefficients are 0: at this budget nothing stands out from noise, and the "
                 "model is a constant. Use more rows, a larger epsilon or fewer columns."
@@ -356,6 +375,7 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
                 )
         for name in ATTRIBUTES:
             setattr(self, f"{name}_", getattr(fitted, name))
+        self.pairs_ = fitted.pairs
         self.guarantee_ = statement.guarantee
         self.ledger_entry_ = statement.ledger_entry
         return fitted
@@ -496,9 +516,12 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
         """
         if not by_row:
             averaged.warn(self, X)
+        pairs = self.pairs_.scores(X) if self.pairs_ and self.pairs_.terms else None
         X = averaged.with_averages(self, X)
         weights = np.atleast_2d(self.coef_)
         constants = np.atleast_1d(self.intercept_)
         scores = pipeline.linear_scores(self.features_, X, weights, constants, by_row=by_row)
         averaged.average_levels(self, X, scores)
+        if pairs is not None:
+            scores[:, 0] += pairs
         return scores

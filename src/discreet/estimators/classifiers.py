@@ -6,7 +6,7 @@ import contextlib
 import difflib
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Self
@@ -49,6 +49,9 @@ BEND = 0.25
 
 LARGEST_BEND = 500.0
 """Largest power of e that the inverse of a link takes."""
+
+LEAST_CHANCE = 1e-9
+"""Least probability that log-odds are taken of."""
 
 LEAST_REACH = 1.0
 """Least reach of a link."""
@@ -160,6 +163,10 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mis
         class against the others.
         """
         two = n_classes == 2
+        if self.features == "pairs" and not two:
+            raise NotSupported(
+                f"features='pairs' is for two classes; got {n_classes}. Use features='auto'."
+            )
         method = settings.method
         joint = None
         if not (two or self.inference):
@@ -384,6 +391,10 @@ class Link(CheckedFields):
         first = np.minimum(expit(-shrunk), most)
         return np.asarray(second / (second + first))
 
+    def log_odds(self, scores: FloatArray) -> FloatArray:
+        """Return the log-odds of the probability of the second class."""
+        return np.asarray(logit(np.clip(self.positive(scores), LEAST_CHANCE, 1 - LEAST_CHANCE)))
+
     def several(self, scores: FloatArray) -> FloatArray:
         """Return the softmax of the scores of several classes; those of a long row share a bend."""
         scores = scores - scores.mean(axis=1, keepdims=True)
@@ -441,10 +452,11 @@ class LogisticRegression(LinearClassifier):
     rows_per_unit : int, optional
         For people with several rows (``groups`` of `fit`, which then must be given): the number of
         rows k from which a person has a total weight of 1. By default 1.
-    features : {"auto", "linear", "additive", "kernel"}, default="auto"
+    features : {"auto", "linear", "additive", "kernel", "pairs"}, default="auto"
         Columns that the model is linear in: those of X; B-splines of each numeric column, which
-        make it additive; or random Fourier features of the numeric columns. ``"auto"`` is additive
-        where ``columns`` declares numbers and n, the number of columns and the budget allow it,
+        make it additive; or random Fourier features of the numeric columns. ``"pairs"`` adds pairs
+        of columns to ``"auto"``, chosen privately (docs/pairs.md). ``"auto"`` is additive where
+        ``columns`` declares numbers and n, the number of columns and the budget allow it,
         else linear (docs/features.md). ``data_norm`` bounds the norm of a row's features.
     columns : mapping or sequence, optional
         What is public about columns, by name or number: bounds of numbers, levels of texts, or a
@@ -509,6 +521,9 @@ class LogisticRegression(LinearClassifier):
         The fitted steps of the preparation; ``prepared_coef_`` belongs to rows after them.
     link_ : Link
         Map from scores of two classes to probabilities.
+    pairs_ : PairTerms or None
+        With ``features="pairs"``, the pairs of columns; ``pairs_.scores`` is added to
+        ``features_.transform(X) @ coef_.T + intercept_``, for encoded rows X.
     covariances_ : tuple of Covariance
         With ``inference=True``, one per model, split by source. `summary`, `conf_int`,
         ``cov_params_`` and ``standard_errors_`` show it.
@@ -543,6 +558,11 @@ class LogisticRegression(LinearClassifier):
 
     def _keep_link(self, fitted: Fitted) -> None:
         self.link_ = Link.of(fitted.solution, fitted.steps, fitted.problem)
+
+    @staticmethod
+    def log_odds(fitted: Fitted) -> Callable[[FloatArray], FloatArray]:
+        """Return the function from scores of a fit to the log-odds of its probabilities."""
+        return Link.of(fitted.solution, fitted.steps, fitted.problem).log_odds
 
     @by_blocks
     def predict_proba(self, X: Any) -> FloatArray:

@@ -347,6 +347,8 @@ def _footer(model: Any, models: Sequence[Coefficients], kind: str) -> tuple[str,
         f"solver {model.solver_}."
     ]
     lines += _own_units(models)
+    if getattr(model, "pairs_", None) is not None:
+        lines += model.pairs_.summary()
     if model.covariances_:
         lines.append(
             "Standard errors include sampling error and privacy noise. 'noise' is the share of the "

@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.design import Design
 from discreet.estimators.layout import ColumnFeatures, layout
+from discreet.estimators.pair_figures import draw_pair, split_names
 from discreet.inference.covariance import chosen
 from discreet.preparation.features import Splines
 from discreet.preparation.pipeline import unclipped_map
@@ -402,12 +403,15 @@ def plot_effects(
     from discreet.figures import Figure
 
     every = effects(model, names, design)
-    shown = _chosen(every, columns, panels)
+    pairs: Any = getattr(model, "pairs_", None)
+    single, terms = split_names(columns, pairs)
+    shown = _chosen(every, single, panels) if single != [] or not terms else []
     design = model.design_ if design is None else design
     if units is None and design is not None:
         units = design.units
-    across = min(5 if len(shown) > 12 else 4, len(shown))
-    down = math.ceil(len(shown) / across)
+    count = len(shown) + len(terms)
+    across = min(5 if count > 12 else 4, count)
+    down = math.ceil(count / across)
     figure = Figure(figsize=(2.9 * across + 0.3, 2.35 * down + 0.7), layout="constrained")
     axes = np.atleast_1d(figure.subplots(down, across, squeeze=False)).ravel()
     labels: Sequence[Any] = getattr(model, "classes_", ())
@@ -417,13 +421,19 @@ def plot_effects(
         column = None if design is None else design.schema.columns.get(effect.name)
         if isinstance(column, Date) and panel.lines:
             _show_dates(panel, column)
-    for panel in axes[len(shown) :]:
+    for panel, term in zip(axes[len(shown) :], terms, strict=False):
+        draw_pair(panel, pairs, term)
+    for panel in axes[count:]:
         panel.set_axis_off()
     for panel in axes[: len(shown) : across]:
         panel.set_ylabel(towards(model), fontsize=8)
     if several:
         axes[0].legend(fontsize=7)
-    figure.suptitle(_title(model, every, shown), fontsize=10)
+    title = _title(model, every, shown)
+    if terms:
+        title = _title(model, (), ()) if not shown else title
+        title += "\npairs: gray numbers are within 95 % of their noise"
+    figure.suptitle(title, fontsize=10)
     return figure
 
 
@@ -463,8 +473,8 @@ def towards(model: Any) -> str:
 
 def _title(model: Any, every: Sequence[Effect], shown: Sequence[Effect]) -> str:
     """Return the title of a figure: what bands are, and what is left out."""
-    noise = "bands: 95 % of the noise"
-    if all(effect.deviation is None for effect in shown):
+    noise = "bands: 95 % of the noise" if shown else "pairs of columns"
+    if shown and all(effect.deviation is None for effect in shown):
         noise = f"the noise of solver {model.solver_!r} is not stated"
     elif model.covariances_:
         noise = "levels: differences from the reference; bands: 95 % intervals; "

@@ -16,6 +16,7 @@ opened before a row is read, and only curators read rows.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -31,6 +32,8 @@ from discreet.core.session import Session, Stream, bits_of
 from discreet.errors import NotSupported
 from discreet.estimators import discovery, familiar
 from discreet.estimators.method import Method, Settings, choose
+from discreet.estimators.pair_terms import PairSearch, PairTerms
+from discreet.estimators.pairs import TOO_SMALL, First, PairRule, PairSide
 from discreet.estimators.trace import Bar, Trace
 from discreet.estimators.units import Inputs
 from discreet.inference import Covariance, Evidence, Inference
@@ -66,6 +69,8 @@ WORKERS = (
     "scheduler; noise was added on the client alone"
 )
 
+AGAIN = "the model was fitted twice, each time with half of the budget of the models, and averaged"
+
 DIVIDED = "the budget was divided between preparation and model before a row was read"
 
 DIVIDED_LATER = (
@@ -100,7 +105,7 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Released numbers of a fit. All of them but the last four are attributes of an estimator.
+    """Released numbers of a fit. All of them but the last six are attributes of an estimator.
 
     ``coef`` and ``intercept`` belong to the features of X and to units of predictions, one row per
     linear model, the prepared ones to prepared rows. ``solution``, ``steps`` and ``problem`` are
@@ -123,6 +128,8 @@ class Fitted:
     steps: tuple[Step, ...]
     problem: Problem
     design: Any
+    pairs: PairTerms | None = None
+    searched: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +211,7 @@ def begin(settings: Settings, method: Method, inputs: Inputs, opened: Opened | N
     needed = method.solver.needs_row_bound
     norm = pipeline.model_norm(method.steps, settings.data_norm, needed=needed)
     problem = settings.problem(units.size, method.width, norm)
-    plan = method.solver.plan(problem, method.models, len(inputs.rules))
+    plan = method.solver.plan(problem, method.models, method.count(len(inputs.rules)))
     whole = plan.spends if method.division is None else settings.budget
     if opened is None:
         opened = _open(settings, inputs, whole, method, bits)
@@ -305,7 +312,8 @@ def train(run: Run, prepared: Prepared, problem: Problem) -> Fitted:
     """Solve for the weights of each model, and measure their covariances if that was reserved."""
     method = run.method
     inputs = run.inputs
-    n_models = len(inputs.rules)
+    n_models = method.count(len(inputs.rules))
+    side = _open_pairs(run, prepared)
     opened = _open_inference(run, prepared) if method.inference else []
     rows, solved = prepared.sampled_rows(problem) if opened else (prepared.rows, problem)
     size = None if prepared.sample is None or not opened else prepared.size
@@ -316,12 +324,17 @@ def train(run: Run, prepared: Prepared, problem: Problem) -> Fitted:
     solutions: list[Solution] = []
     evidence: list[Evidence] = []
     dropped = []
-    for model, stream in enumerate(run.session.streams(n_models)):
+    streams = run.session.streams(n_models)
+
+    def solve(model: int, stream: Stream) -> Solution:
         # targets are made when needed: those of many classes would outgrow a narrow table
         part = inputs.labelled(rows, model)
         curator = run.session.curator(part, stream, Fraction(1, n_models), size)
         report = partial(_report, run.watchers, model) if run.watchers else None
-        solution = method.solver.solve(solved, curator, plan, report)
+        return method.solver.solve(solved, curator, plan, report)
+
+    for model in range(len(inputs.rules)):
+        solution = solve(model, streams[model])
         if opened:
             weighted = inputs.units.grouped or not inputs.units.even
             about: Any = {"weighted": weighted, "mapped": prepared.mapped}
@@ -334,7 +347,53 @@ def train(run: Run, prepared: Prepared, problem: Problem) -> Fitted:
         solution, without = without_noise(solution, prepared, problem, made)
         dropped.append(without)
         solutions.append(solution)
-    return _carried(run, prepared, problem, solutions, evidence, np.all(dropped, axis=0))
+    fitted = _carried(run, prepared, problem, solutions, evidence, np.all(dropped, axis=0))
+    if side is None:
+        if method.pairs is None:
+            return fitted
+        reason = TOO_SMALL.format(signal=method.pairs.signal, least=method.pairs.least)
+        return replace(fitted, pairs=PairTerms(search=PairSearch(reason=reason)))
+    kind: Any = run.settings.kind
+    first = First(
+        coef=fitted.coef,
+        intercept=fitted.intercept,
+        features=fitted.features,
+        deviation=fitted.deviation,
+        problem=problem,
+        log_odds=kind.log_odds(fitted),
+    )
+    terms, once_more = side.second(first, streams[-1], partial(solve, 0, streams[-1]))
+    if once_more is not None:
+        averaged, without = without_noise(
+            _averaged(solutions[0], once_more), prepared, problem, made
+        )
+        fitted = _carried(run, prepared, problem, [averaged], evidence, without)
+        return replace(fitted, pairs=terms, searched=(*side.conditions, AGAIN))
+    return replace(fitted, pairs=terms, searched=side.conditions)
+
+
+def _averaged(first: Solution, second: Solution) -> Solution:
+    """Return the mean of two solutions of one problem, each with half of the budget."""
+    free = first.free_noise
+    return replace(
+        first,
+        weights=(first.weights + second.weights) / 2,
+        deviation=None if first.deviation is None else first.deviation / math.sqrt(2),
+        free_noise=None if free is None else free / math.sqrt(2),
+        kept=(first.kept + second.kept) / 2,
+    )
+
+
+def _open_pairs(run: Run, prepared: Prepared) -> PairSide | None:
+    """Open what was reserved for the search for pairs; None if nothing was."""
+    rule: PairRule | None = run.method.pairs
+    if rule is None or not rule.parts:
+        return None
+    first = len(run.method.mechanisms) - len(rule.parts)
+    mechanisms = run.method.mechanisms[first:]
+    streams = run.streams[first:]
+    own: Any = (run.session, streams, run.inputs, prepared.fitted, first)
+    return PairSide(rule, mechanisms, *own)
 
 
 def _wanted(run: Run, prepared: Prepared, problem: Problem) -> Wanted:
@@ -361,7 +420,8 @@ def _open_inference(run: Run, prepared: Prepared) -> list[tuple[Curator, Curator
     method = run.method
     inputs = run.inputs
     opened = []
-    first = len(method.mechanisms) - len(method.inference)
+    parts = () if method.pairs is None else method.pairs.parts
+    first = len(method.mechanisms) - len(parts) - len(method.inference)
     for model in range(len(method.inference)):
 
         def change(rows: Rows, model: int = model) -> Rows:
@@ -450,6 +510,7 @@ def state(run: Run, fitted: Fitted) -> Statement:
     if method.inference:
         conditions += (method.inference[0].condition,)
     conditions += fitted.solution.conditions
+    conditions += fitted.searched
     if inputs.y is None:
         conditions += (getattr(inputs.X, "condition", WORKERS.format(inputs.X.place)),)
     if units.unit != "row" or units.condition:

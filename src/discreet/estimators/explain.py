@@ -18,6 +18,7 @@ from discreet.design import Design
 from discreet.estimators import averaged
 from discreet.estimators.effects import released_means, spline_rows, towards
 from discreet.estimators.layout import ColumnFeatures, layout
+from discreet.estimators.pair_terms import PairTerms
 from discreet.page import table
 from discreet.tables import Boolean, Hashed, Numeric, Ordinal
 from discreet.tables.columns import MISSING
@@ -79,6 +80,7 @@ class Explanation:
     towards: str
     _parts: tuple[ColumnFeatures, ...] = field(repr=False)
     _rows: Any = field(repr=False)
+    _pairs: PairTerms | None = field(repr=False, default=None)
 
     @property
     def scores(self) -> FloatArray:
@@ -93,7 +95,8 @@ class Explanation:
         one: Any = self._rows[[self._at(row)]]
         sparse: bool = sp.issparse(one)
         values = one.toarray()[0] if sparse else np.asarray(one)[0]
-        return tuple(_cell(part, values) for part in self._parts)
+        found = tuple(_cell(part, values) for part in self._parts)
+        return found if self._pairs is None else found + self._pairs.cell_names(one)
 
     def _at(self, row: int) -> int:
         """Return the number of a row, which may count from the end."""
@@ -220,6 +223,7 @@ class Explanation:
 def explained(model: Any, X: Any, design: Design | None = None) -> Explanation:
     """Return the explanation of encoded rows."""
     parts = layout(model, design=design)
+    encoded = X
     X = averaged.with_averages(model, X)
     weights = np.atleast_2d(model.coef_)
     means = _average_row(model, parts)
@@ -235,14 +239,23 @@ def explained(model: Any, X: Any, design: Design | None = None) -> Explanation:
     labels: tuple[str, ...] = ()
     if len(weights) > 1:
         labels = tuple(str(label) for label in model.classes_)
+    columns = tuple(part.name for part in parts)
+    baseline = weights @ means + np.atleast_1d(model.intercept_)
+    pairs = getattr(model, "pairs_", None)
+    if pairs is not None:
+        columns += pairs.names
+        baseline = baseline + pairs.means().sum()
+        own = pairs.contributions(encoded) - pairs.means()
+        found = np.concatenate([found, own[:, :, None]], axis=1)
     return Explanation(
-        columns=tuple(part.name for part in parts),
-        baseline=weights @ means + np.atleast_1d(model.intercept_),
+        columns=columns,
+        baseline=baseline,
         contributions=found,
         labels=labels,
         towards=towards(model),
         _parts=parts,
         _rows=X,
+        _pairs=pairs,
     )
 
 

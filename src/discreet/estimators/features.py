@@ -18,8 +18,11 @@ from discreet.preparation.features import DEGREES, Expansion, Fourier, Splines
 from discreet.preparation.steps import Step
 from discreet.validate import FloatArray
 
-KINDS = ("auto", "linear", "additive", "kernel")
+KINDS = ("auto", "linear", "additive", "kernel", "pairs")
 """Values of ``features``."""
+
+OF_COLUMNS = {"pairs": "auto"}
+"""Features of single columns, by the value of ``features`` if it has more than these."""
 
 PIECES = {8: 12.0, 5: 12.0, 3: 12.0, 2: 12.0, 1: 10.0}
 """Numbers of pieces of a column's splines, of which the rule takes the first that it can afford:
@@ -106,6 +109,7 @@ def choose(
     and ``"kernel"`` take all of them but the booleans.
     """
     linear = FeatureChoice(table.n_features)
+    features = OF_COLUMNS.get(features, features)
     if features == "linear" or (features == "auto" and (numeric is None or budget.pure)):
         return linear
     columns = _declared(numeric) or table.numbers
@@ -134,6 +138,16 @@ def choose(
     degrees = tuple(DEGREES[column.shape] for column in columns)
     splines = Splines(tuple(at), low, high, counts, degrees)
     return FeatureChoice(kept + splines.count, splines, bounds, known=splines.count)
+
+
+def numeric_columns(
+    numeric: Mapping[int | str, tuple[Any, ...]] | None, table: TableFacts
+) -> dict[int, tuple[float | None, float | None]]:
+    """Return the bounds of the declared numeric columns of an array, by their numbers."""
+    return {
+        _index(each.key, table.names, table.n_features): (each.low, each.high)
+        for each in _declared(numeric)
+    }
 
 
 def _declared(

@@ -21,6 +21,8 @@ from discreet.design import Design, check_columns, number_columns
 from discreet.errors import NotSupported
 from discreet.estimators import auto, familiar
 from discreet.estimators import features as feature_rule
+from discreet.estimators import pairs as pair_rule
+from discreet.estimators.pair_columns import candidates
 from discreet.estimators.units import Inputs
 from discreet.inference import Inference
 from discreet.inference.measure import expected_error
@@ -98,7 +100,8 @@ class Method:
     ``mechanisms`` are made from it.
     There is one for each step, one for the ``balance`` of the classes, if it is measured, and one
     for the ``inference`` about each model. The solver sees ``width`` features: the columns of X, or
-    those that ``expansion`` makes of them. Steps see a sample of the rows at ``rate``.
+    those that ``expansion`` makes of them. Steps see a sample of the rows at ``rate``. The search
+    for ``pairs`` has the last mechanisms, and the models are then two.
     """
 
     steps: tuple[Step, ...]
@@ -111,6 +114,7 @@ class Method:
     expansion: Expansion | None = None
     width: int = 0
     rate: float = 1.0
+    pairs: pair_rule.PairRule | None = None
 
     @classmethod
     def divided(
@@ -120,6 +124,7 @@ class Method:
         solver: Solver,
         balance: Balance | None = None,
         inference: tuple[Inference, ...] = (),
+        pairing: pair_rule.PairRule | None = None,
     ) -> Method:
         """Divide the budget between a preparation and a solver, before anything is read.
 
@@ -130,15 +135,21 @@ class Method:
                 f"solver={solver.name!r} protects nobody, so a private preparation makes no sense "
                 "with it. Pass preparation=None, or use a private solver."
             )
-        parts = (*steps, *(() if balance is None else (balance,)), *inference)
+        parts: tuple[Any, ...] = (*steps, *(() if balance is None else (balance,)), *inference)
+        parts += () if pairing is None else pairing.parts
         if not parts:
-            return cls(steps, solver, budget)
+            return cls(steps, solver, budget, pairs=pairing)
         division = divide(budget, [(part.name, part.share) for part in parts], solver.composes)
         mechanisms = tuple(
             part.mechanism(division.measure, division.total_of(index))
             for index, part in enumerate(parts)
         )
-        return cls(steps, solver, division.models, division, mechanisms, balance, inference)
+        own = cls(steps, solver, division.models, division, mechanisms, balance, inference)
+        return replace(own, pairs=pairing)
+
+    def count(self, models: int) -> int:
+        """Return the number of models that share the budget, of so many that there are targets."""
+        return models * (1 if self.pairs is None else self.pairs.models)
 
     @property
     def adapts(self) -> bool:
@@ -169,6 +180,8 @@ def settle(model: Any) -> Settings:
             "example 1e-6, or choose a solver with a pure guarantee: 'objpert', 'outpert', "
             "'frank-wolfe' or 'laplace-sgd'."
         )
+    if model.features == "pairs":
+        pair_rule.check_settings(loss, budget, None if method is None else method.solver, model)
     process = Process(
         random_state=model.random_state,
         chosen=model.epsilon is not familiar.UNCHOSEN,
@@ -244,10 +257,20 @@ def choose(settings: Settings, inputs: Inputs) -> Method:
         left = 1.0 - sum(part.share for part in taken)
         counts = (units.size, size, settings.budget, len(inputs.rules))
         inference = reserved(*counts, left, settings.loss)
-    if balance is not None or inference:
-        method = Method.divided(settings.budget, method.steps, solver, balance, inference)
-        solver.check(settings.loss, method.models)
+    pairing = _pairing(settings, inputs, solver)
+    if any((balance, inference, pairing)):
+        method = Method.divided(settings.budget, method.steps, solver, balance, inference, pairing)
+        solver.check(settings.loss, method.models, method.count(len(inputs.rules)))
     return replace(method, expansion=made.expansion, width=made.width, rate=rate)
+
+
+def _pairing(settings: Settings, inputs: Inputs, solver: Solver) -> pair_rule.PairRule | None:
+    """Return what the fit will do about pairs of columns; None if it was not asked for any."""
+    if settings.features != "pairs":
+        return None
+    pair_rule.check_solver(solver)
+    columns = candidates(inputs, settings.columns)
+    return pair_rule.rule(columns, inputs.units.size, settings.loss, settings.budget)
 
 
 def _windows(design: Design, curves: tuple[int, ...]) -> Windows | None:

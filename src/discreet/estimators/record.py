@@ -20,6 +20,7 @@ from discreet.design import Design
 from discreet.estimators.classifiers import LinearSVC, Link, LogisticRegression
 from discreet.estimators.levels import DiscreteTimeSurvival, OrdinalClassifier
 from discreet.estimators.log_linear import GammaRegressor, PoissonRegressor
+from discreet.estimators.pair_terms import PairTerms
 from discreet.estimators.regressors import HuberRegressor, LinearRegression, QuantileRegressor
 from discreet.inference import Covariance
 from discreet.inference.checks import Checks, Moment, Tails, Variances
@@ -239,6 +240,7 @@ class LinearFit(Entry, kw_only=True):
     row_norm: Annotated[float, Meta(gt=0, le=sys.float_info.max)] | None
     covariances: list[StoredCovariance]
     size: Annotated[int, Meta(ge=0)]
+    pairs: dict[str, Any] | None
 
     one_model: ClassVar[bool] = True
     """True if an estimator has one vector of coefficients and a number for its intercept."""
@@ -264,6 +266,7 @@ class LinearFit(Entry, kw_only=True):
             "row_norm": model.row_norm_,
             "covariances": [StoredCovariance.of(each) for each in model.covariances_],
             "size": int(model.size_),
+            "pairs": None if model.pairs_ is None else model.pairs_.plain(),
         }
 
     @classmethod
@@ -323,6 +326,7 @@ class LinearFit(Entry, kw_only=True):
         model.solver_ = self.solver
         model.row_norm_ = self.row_norm
         model.size_ = self.size
+        model.pairs_ = None if self.pairs is None else PairTerms.from_plain(self.pairs, width)
         model.coef_ = np.array(self.coef[0] if self.one_model else self.coef)
         model.intercept_ = self.intercept[0] if self.one_model else np.array(self.intercept)
         model.prepared_coef_ = np.array(prepared.coef)

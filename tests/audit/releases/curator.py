@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from discreet.core.questions import (
     ScoreSum,
     ScoreVariances,
 )
+from discreet.exact.pair_questions import BestPairs, PairScores
 from discreet.objectives import Hinge, Huber
 from discreet.rows.moments import row_sum
 from tests.audit.internals import from_grid, on_grid
@@ -85,7 +87,7 @@ def release_attacks(*, epsilon: float, delta: float, bits: Bits | None = None) -
         Some have the same subject: other tables, or the other relation.
     """
     harness = Harness(float(epsilon), float(delta), SystemBits() if bits is None else bits)
-    parts = (_vectors, _gradients, _scores, _selections, summary_attacks)
+    parts = (_vectors, _gradients, _scores, _selections, _pairs, summary_attacks)
     return [attack for part in parts for attack in part(harness)]
 
 
@@ -316,4 +318,72 @@ def _selection(
         f"a row that separates the scores, {against(relation)}",
         relation,
         harness.asking(((other, y), (X, y)), relation, ask),
+    )
+
+
+# -- pairs of columns ------------------------------------------------------------------------------
+
+
+def _pairs(harness: Harness) -> Iterator[Attack]:
+    """Attack the choice of pairs of columns, and the scores of ten of them."""
+    for relation in Relation:
+        yield _best_pair(harness, relation)
+        yield _pair_scores(harness, relation)
+
+
+def _best_pair(harness: Harness, relation: Relation) -> Attack:
+    """Return the attack on a choice of two pairs: one row raises one score and lowers the other.
+
+    Half of the other rows put the first pair ahead: their residuals cancel in the second.
+    """
+    mechanism = ExponentialMechanism(harness.epsilon, monotone=False)
+    ahead = 2 + LOG_ODDS * mechanism.scale(float(relation.rows_changed))
+    cells = (np.arange(2),) * 4
+    pairs = ((0, 1), (2, 3))
+    many = math.ceil(ahead / 2)
+    blocks = [
+        ([0, 0, 1, 1], -1.0, 4),
+        ([1, 1, 0, 0], 1.0, 4),
+        ([0, 1, 0, 1], ahead / (2 * many), many),
+        ([1, 0, 0, 1], -ahead / (2 * many), many),
+        ([0, 0, 0, 0], 1.0, 1),
+    ]
+    X = np.vstack([np.tile(np.array(row, dtype=float), (count, 1)) for row, _, count in blocks])
+    y = np.concatenate([np.full(count, residual) for _, residual, count in blocks])
+    other = y.copy()
+    other[-1] = 0.0 if relation is Relation.ADD_REMOVE else -1.0
+
+    def ask(curator: Curator) -> FloatArray:
+        chosen = curator.ask(BestPairs(cells, pairs, 1), mechanism)
+        return np.array([float(chosen[0])])
+
+    return harness.attack(
+        "release: chosen pair of columns",
+        f"a row that takes 1 from one score and adds 1 to the other, {against(relation)}",
+        relation,
+        harness.asking(((X, other), (X, y)), relation, ask),
+        the_second=lambda outputs: outputs[:, 0],
+    )
+
+
+def _pair_scores(harness: Harness, relation: Relation) -> Attack:
+    """Return the attack on noisy scores: one row raises all of them."""
+    pairs = tuple(combinations(range(5), 2))
+    cells = (np.arange(2),) * 5
+    X = np.zeros((9, 5))
+    y = np.ones(9)
+    other = y.copy()
+    other[-1] = 0.0 if relation is Relation.ADD_REMOVE else -1.0
+    mechanism = Gaussian(1 / harness.mu)
+
+    def ask(curator: Curator) -> FloatArray:
+        return curator.ask(PairScores(cells, pairs), mechanism).values
+
+    return harness.attack(
+        "release: scores of pairs of columns",
+        f"a row with the residual 1 in the same cells as others, {against(relation)}",
+        relation,
+        harness.asking(((X, other), (X, y)), relation, ask),
+        pure=False,
+        projection_on_the_move=projection(np.ones(len(pairs))),
     )

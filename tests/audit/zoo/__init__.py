@@ -9,6 +9,7 @@ from . import (
     accounting,
     noise,
     optimisers,
+    pairs,
     preparation,
     randomness,
     sampling,
@@ -30,6 +31,7 @@ KINDS = (
     sensitivity,
     preparation,
     optimisers,
+    pairs,
 )
 
 ZOO: tuple[Bug, ...] = tuple(

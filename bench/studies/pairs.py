@@ -1,0 +1,266 @@
+"""Measure pairs of columns: the tables of docs/pairs.md.
+
+Each row is a data set and an ε: means over random 80/20 splits, δ = 1/n². The score is the AUC for
+two classes and R² for numbers; with ``--accuracy`` it is the accuracy. Bounds of numbers are
+declared, rounded from the table, and so are levels. Every split has a model with ``"auto"``, one
+with ``"pairs"``; two of them have boosted trees without privacy, on the same rows.
+
+    python -m bench.studies.pairs bank credit-default adult --epsilon 1 3 --splits 10
+    python -m bench.studies.pairs crossed --splits 2          # generated: no data needed
+
+Data sets with a schema come from `discreet_bench.datasets`. Others are files of the folder that
+DISCREET_DATA names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
+
+import discreet
+from discreet.design import EncodedRows
+from discreet_bench.datasets import load
+from discreet_bench.datasets.catalogue import schema
+
+MOST_LEVELS = 60
+"""Columns of texts with more levels are left out."""
+
+DROPPED = ("#", "customerID", "id", "No", "encounter_id", "patient_nbr")
+"""Columns that number the rows."""
+
+
+class File(NamedTuple):
+    """A file of the data folder: its place, its target, and the label that counts, if any."""
+
+    place: str
+    target: str
+    positive: Any = None
+    header: int | None = 0
+
+
+FILES = {
+    "telco": File("tables/telco.csv.xz", "Churn", "Yes"),
+    "heart2020": File("tables/heart2020.csv.xz", "HeartDisease", "Yes"),
+    "magic": File("tables/magic.csv.xz", "c10", "g", None),
+    "mammography": File("tables/mammography.csv.xz", "c6", "'1'", None),
+    "mobility": File("folktables/ACSmobility_train.csv.xz", "MIG", 1),
+    "hospital-visits": File("hospital-visits/diabetic_data.csv.xz", "readmitted", "NO"),
+    "california": File("tables/california.csv.xz", "median_house_value"),
+    "kc": File("tables/kc.csv.xz", "price"),
+    "diamonds": File("tables/diamonds.csv.xz", "price"),
+    "insurance": File("tables/insurance.csv.xz", "charges"),
+    "pollution": File("tables/pollution.csv.xz", "pm2.5"),
+    "abalone": File("tables/abalone.csv.xz", "c8", None, None),
+    "income": File("folktables/ACSincome-LIN_train.csv.xz", "PINCP"),
+}
+"""Tables that have no schema in the catalogue."""
+
+CODED = ("mobility", "income")
+"""Tables whose numbers are codes of levels."""
+
+LOGS = ("kc", "pollution")
+"""Tables whose target is taken as its logarithm."""
+
+
+class Table(NamedTuple):
+    """Rows of a table, its target, what is declared, and the same rows as numbers for trees."""
+
+    rows: Any
+    y: NDArray[Any]
+    columns: Any
+    numbers: NDArray[Any]
+
+    @property
+    def regression(self) -> bool:
+        """True if the target is a number."""
+        return self.y.dtype.kind == "f"
+
+    def part(self, index: NDArray[np.intp]) -> Any:
+        """Return some rows, as estimators take them."""
+        if isinstance(self.rows, EncodedRows):
+            return EncodedRows(self.rows.encoded[index], self.rows.schema)
+        return self.rows.iloc[index] if isinstance(self.rows, pd.DataFrame) else self.rows[index]
+
+
+def crossed(rows: int) -> Table:
+    """Return a generated table of eight columns with an interaction of two of them."""
+    rng = np.random.default_rng(0)
+    X = rng.random((rows, 8))
+    score = 6 * np.sign(X[:, 0] - 0.5) * (X[:, 1] - 0.5) + 2 * X[:, 2] - 1
+    y = (score + rng.logistic(size=rows) > 0).astype(int)
+    return Table(X, y, dict.fromkeys(range(8), (0.0, 1.0)), X)
+
+
+def table(name: str, rows: int | None) -> Table:
+    """Return a table by name, at most so many of its rows, drawn from a public seed."""
+    if name == "crossed":
+        return crossed(rows or 25_000)
+    if name in FILES:
+        return _cut(_file(name), rows)
+    data = load(name)
+    known = schema(name)
+    assert known is not None
+    X = data.X.toarray() if hasattr(data.X, "toarray") else np.asarray(data.X)
+    y = np.asarray(data.y)
+    if name == "covertype":
+        y = (y == 1).astype(int)
+    y = y.astype(np.float64) if not data.labels else y.astype(int)
+    return _cut(Table(EncodedRows(X, known), y, None, X), rows)
+
+
+def _cut(found: Table, rows: int | None) -> Table:
+    """Return at most so many rows."""
+    if rows is None or rows >= len(found.y):
+        return found
+    index = np.random.default_rng(0).permutation(len(found.y))[:rows]
+    return Table(found.part(index), found.y[index], found.columns, found.numbers[index])
+
+
+def _file(name: str) -> Table:
+    """Return a table of a file, with bounds and levels that are rounded from it."""
+    own = FILES[name]
+    path = Path(os.environ["DISCREET_DATA"]) / own.place
+    frame = pd.read_csv(path, header=own.header, na_values=["NA", "?", " "], low_memory=False)
+    if own.header is None:
+        frame.columns = [f"c{j}" for j in range(frame.shape[1])]
+    frame = frame.dropna(subset=[own.target]).reset_index(drop=True)
+    target = frame.pop(own.target)
+    if own.positive is not None:
+        y = (target == own.positive).to_numpy().astype(int)
+    else:
+        y = target.to_numpy(dtype=np.float64)
+        y = np.log1p(y) if name in LOGS else y
+    columns: dict[str, Any] = {}
+    for column in list(frame):
+        cells = frame[column]
+        texts = cells.dtype == object or str(cells.dtype).startswith("str")
+        if column in DROPPED or (texts and cells.nunique() > MOST_LEVELS):
+            frame = frame.drop(columns=column)
+        elif texts or name in CODED or column == "zipcode":
+            frame[column] = cells.astype("string").fillna("(none)").astype("category")
+        else:
+            values = cells.to_numpy(dtype=np.float64)
+            values = np.where(np.isnan(values), np.nanmedian(values), values)
+            frame[column] = values
+            low, high = _rounded(float(values.min()), float(values.max()))
+            columns[column] = (low, high)
+    coded = [
+        each.cat.codes.to_numpy() if str(each.dtype) == "category" else each.to_numpy()
+        for _, each in frame.items()
+    ]
+    return Table(frame, y, columns or None, np.column_stack(coded).astype(np.float64))
+
+
+def _rounded(low: float, high: float) -> tuple[float, float]:
+    """Return bounds around two numbers, rounded to two digits of their difference."""
+    unit = 10.0 ** math.floor(math.log10(max(high - low, 1e-9)) - 1)
+    return math.floor(low / unit) * unit, (math.floor(high / unit) + 1) * unit
+
+
+class Run(NamedTuple):
+    """Scores of one split: additive, with pairs, and boosting; pairs and seconds."""
+
+    additive: float
+    pairs: float
+    boosting: float
+    kept: int
+    seconds: tuple[float, float]
+
+
+def run(data: Table, epsilon: float, seed: int, *, accuracy: bool, trees: bool) -> Run:
+    """Fit all models to one split."""
+    order = np.random.default_rng(seed).permutation(len(data.y))
+    cut = int(0.8 * len(order))
+    train, test = order[:cut], order[cut:]
+    y, z = data.y[train], data.y[test]
+    scores = []
+    seconds = []
+    kept = 0
+    for features in ("auto", "pairs"):
+        settings: Any = {"delta": cut**-2.0, "features": features, "columns": data.columns}
+        if data.regression:
+            ends = _rounded(float(data.y.min()), float(data.y.max()))
+            model: Any = discreet.LinearRegression(epsilon, target_bounds=ends, **settings)
+        else:
+            model = discreet.LogisticRegression(epsilon, classes=[0, 1], **settings)
+        start = time.process_time()
+        model.fit(data.part(train), y)
+        seconds.append(time.process_time() - start)
+        found = model.predict if data.regression or accuracy else model.decision_function
+        scores.append(_score(z, found(data.part(test)), data, accuracy=accuracy))
+        kept = 0 if model.pairs_ is None else len(model.pairs_.terms)
+    boosting = math.nan
+    if trees:
+        forest: Any = HistGradientBoostingRegressor() if data.regression else None
+        forest = forest or HistGradientBoostingClassifier()
+        forest.fit(data.numbers[train], y)
+        plain = data.regression or accuracy
+        rows = data.numbers[test]
+        made = forest.predict(rows) if plain else forest.predict_proba(rows)[:, 1]
+        boosting = _score(z, made, data, accuracy=accuracy)
+    return Run(scores[0], scores[1], boosting, kept, (seconds[0], seconds[1]))
+
+
+def _score(z: NDArray[Any], found: NDArray[Any], data: Table, *, accuracy: bool) -> float:
+    """Return R², accuracy or AUC."""
+    if data.regression:
+        return float(r2_score(z, found))
+    return float(accuracy_score(z, found) if accuracy else roc_auc_score(z, found))
+
+
+def lines(
+    name: str, epsilons: Sequence[float], splits: int, rows: int | None, *, accuracy: bool
+) -> Iterator[str]:
+    """Yield one line of Markdown per ε."""
+    data = table(name, rows)
+    boosting = math.nan
+    for at, epsilon in enumerate(epsilons):
+        runs = [
+            run(data, epsilon, seed, accuracy=accuracy, trees=seed < 2 and not at)
+            for seed in range(splits)
+        ]
+        boosting = float(np.nanmean([each.boosting for each in runs])) if not at else boosting
+        gains = np.array([each.pairs - each.additive for each in runs])
+        error = float(gains.std(ddof=1) / math.sqrt(splits)) if splits > 1 else math.nan
+        times = np.array([each.seconds for each in runs]).mean(axis=0)
+        yield (
+            f"| {name} | {len(data.y):,} | {epsilon:g} | "
+            f"{np.mean([each.additive for each in runs]):.4f} | "
+            f"{np.mean([each.pairs for each in runs]):.4f} | {gains.mean():+.4f} ± {error:.4f} | "
+            f"{boosting:.4f} | "
+            f"{np.mean([each.kept for each in runs]):.1f} | {times[0]:.1f} / {times[1]:.1f} |"
+        )
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", default=["bank", "credit-default", "adult"])
+    parser.add_argument("--epsilon", type=float, nargs="*", default=[0.3, 1.0, 3.0])
+    parser.add_argument("--splits", type=int, default=10)
+    parser.add_argument("--rows", type=int)
+    parser.add_argument("--accuracy", action="store_true")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    print("| data | rows | ε | additive | pairs | difference | boosting | kept | CPU seconds |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
+    for name in arguments.names:
+        own = (arguments.epsilon, arguments.splits, arguments.rows)
+        for line in lines(name, *own, accuracy=arguments.accuracy):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
