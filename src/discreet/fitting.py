@@ -256,8 +256,8 @@ def _read(
     discovered = list(Design(schema).discovered)
     if discovered and engine is not None:
         raise NotSupported(
-            f"the levels of {discovered[0]!r} are found in a table of this process, and "
-            f"engine={engine!r} reads on workers. Leave out engine, or list the levels."
+            f"the levels of {discovered[0]!r} are found in a table of this process, and the "
+            f"engine {engine!r} reads on workers. Leave out engine, or list the levels."
         )
     if isinstance(table, Federation):
         if discovered:

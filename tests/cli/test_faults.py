@@ -388,8 +388,8 @@ def _options():
 
 def test_every_message_names_options_or_says_that_python_is_needed():
     options = _options()
-    # Keywords of predict_interval and of Bounds, which only look like options of the command.
-    namesakes = {"target", "columns"}
+    # Keywords of Python, which only look like options of the command.
+    namesakes = {"target", "columns", "seed"}
     keyword = re.compile(r"(?<![\w-])([a-z]\w*)=(?!=)")
     checked = 0
     for where, text in _texts():

@@ -313,7 +313,7 @@ def train(run: Run, prepared: Prepared, problem: Problem) -> Fitted:
     method = run.method
     inputs = run.inputs
     n_models = method.count(len(inputs.rules))
-    side = _open_pairs(run, prepared)
+    side = None if method.pairs is None else _open_pairs(run, method.pairs, prepared)
     opened = _open_inference(run, prepared) if method.inference else []
     rows, solved = prepared.sampled_rows(problem) if opened else (prepared.rows, problem)
     size = None if prepared.sample is None or not opened else prepared.size
@@ -384,10 +384,9 @@ def _averaged(first: Solution, second: Solution) -> Solution:
     )
 
 
-def _open_pairs(run: Run, prepared: Prepared) -> PairSide | None:
+def _open_pairs(run: Run, rule: PairRule, prepared: Prepared) -> PairSide | None:
     """Open what was reserved for the search for pairs; None if nothing was."""
-    rule: PairRule | None = run.method.pairs
-    if rule is None or not rule.parts:
+    if not rule.parts:
         return None
     first = len(run.method.mechanisms) - len(rule.parts)
     mechanisms = run.method.mechanisms[first:]

@@ -257,17 +257,15 @@ def choose(settings: Settings, inputs: Inputs) -> Method:
         left = 1.0 - sum(part.share for part in taken)
         counts = (units.size, size, settings.budget, len(inputs.rules))
         inference = reserved(*counts, left, settings.loss)
-    pairing = _pairing(settings, inputs, solver)
+    pairing = _pairing(settings, inputs, solver) if settings.features == "pairs" else None
     if any((balance, inference, pairing)):
         method = Method.divided(settings.budget, method.steps, solver, balance, inference, pairing)
         solver.check(settings.loss, method.models, method.count(len(inputs.rules)))
     return replace(method, expansion=made.expansion, width=made.width, rate=rate)
 
 
-def _pairing(settings: Settings, inputs: Inputs, solver: Solver) -> pair_rule.PairRule | None:
-    """Return what the fit will do about pairs of columns; None if it was not asked for any."""
-    if settings.features != "pairs":
-        return None
+def _pairing(settings: Settings, inputs: Inputs, solver: Solver) -> pair_rule.PairRule:
+    """Return what the fit will do about pairs of columns."""
     pair_rule.check_solver(solver)
     columns = candidates(inputs, settings.columns)
     return pair_rule.rule(columns, inputs.units.size, settings.loss, settings.budget)
