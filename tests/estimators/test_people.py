@@ -411,9 +411,9 @@ def test_metadata_routing_takes_groups_through_pipelines_and_searches(monkeypatc
     seen = []
     of = PrivacyUnits.of.__func__
 
-    def noted(cls, table, groups, weight, k):
+    def noted(cls, table, groups, weight, *others):
         seen.append((groups, weight))
-        return of(cls, table, groups, weight, k)
+        return of(cls, table, groups, weight, *others)
 
     monkeypatch.setattr(PrivacyUnits, "of", classmethod(noted))
     weight = RNG.uniform(1, 2, N)

@@ -40,6 +40,7 @@ _QUESTIONS = (
     questions.ScoreSum,
     questions.CurvatureSum,
     questions.ScoreSquareSum,
+    questions.ScoreVariances,
     questions.LineLosses,
     questions.MedianNorm,
     questions.MedianSlope,

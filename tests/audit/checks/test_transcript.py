@@ -19,6 +19,7 @@ from discreet.core import questions as q
 from discreet.core.score_questions import CellCounts, CorrectCount, ErrorSums, TotalQuestion
 from discreet.exact.cell_questions import CellBounds, CellQuestion, KindVote, TextCounts
 from discreet.exact.histogram import LimitedHistogram, StabilityHistogram
+from discreet.exact.pair_questions import BestPairs, PairScores
 from discreet.objectives import Huber
 from discreet.rows import as_rows
 from discreet.rows.scored import scored_rows
@@ -150,6 +151,8 @@ ASKED = [
     (CorrectCount(), SUM),
     (CellCounts.confusion(2), Laplace(0.1)),
     (ErrorSums(0.0, 1.0), Laplace(0.1)),
+    (BestPairs((np.arange(2),) * 2, ((0, 1),), 1), CHOICE),
+    (PairScores((np.arange(2),) * 2, ((0, 1),)), SUM),
     (q.ColumnBounds(0, coverage=0.9), CHOICE),
 ]
 
@@ -174,6 +177,8 @@ def asking(question=None):
     """Return a curator of a few rows that a question is about, with a large budget."""
     X, y = np.array([[0.5, 0.0], [0.1, 0.7], [-0.3, 0.2]]), np.array([0.0, 1.0, 1.0])
     rows = as_rows(X, y, fit_intercept=False, row_norm=1.0)
+    if isinstance(question, BestPairs | PairScores):
+        rows = as_rows(np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 1.0]]), y, fit_intercept=False)
     if isinstance(question, TotalQuestion):
         rows = scored_rows(X, y, lambda table: table[:, 0])
     curator = Curator(rows, Account(Budget(100.0, 1e-6, "add_remove")), Noise(SeededBits(1)))

@@ -46,7 +46,10 @@ __all__ = ["Release", "Transcript", "WatchedState", "describe", "kinds", "watchi
 MOST_WORDS = 2**18
 """Largest number of random words that are kept of one fit."""
 
-ANSWERLESS = {"open", "open_first", "open_plan", "open_reserved", "sample", "on_sample", "columns"}
+ANSWERLESS = {
+    *("open", "open_first", "open_plan", "open_reserved"),
+    *("sample", "on_sample", "columns", "with_targets"),
+}
 """Methods of a curator that answer nothing."""
 
 GATES = {"ask", "ask_all"}
@@ -58,7 +61,7 @@ SUMS = {"sampled_gradient", "release"}
 CHOICES = {
     *("LineLosses", "CornerGradient", "CandidateLosses"),
     *("MedianNorm", "MedianSlope", "ColumnBounds"),
-    *("KindVote", "CellBounds", "TextCounts"),
+    *("KindVote", "CellBounds", "TextCounts", "BestPairs"),
     *("generator", "permutation", "draw_index"),
 }
 """Questions and doors with few possible answers, so that two fits may get the same."""
