@@ -436,3 +436,49 @@ def test_texts_that_mean_a_missing_cell_are_no_levels(visits):
     )
     found = quiet(LogisticRegression(**BUDGET, schema=schema).fit, marked, visits.ill)
     assert found.design_.schema.columns["city"].values == ("north", "south")
+
+
+# ---- weights
+
+
+def test_weights_are_read_from_a_column_that_is_no_feature(visits, tmp_path):
+    """The same fit as with arrays, from a table and from a file."""
+    frame = visits[["age", "smoker", "ill"]].assign(w=np.where(visits.age > 50, 3.0, 0.5))
+    settings = {"random_state": 0, "columns": {"age": (0, 110, "linear"), "smoker": Boolean()}}
+    whole = discreet.fit("ill", frame, weight="w", **BUDGET, **settings)
+    own = LogisticRegression(**BUDGET, **settings)
+    own.fit(frame[["age", "smoker"]], frame.ill, sample_weight=frame.w)
+    assert list(whole.estimator.get_feature_names_out()) == ["age", "smoker"]
+    np.testing.assert_allclose(whole.estimator.coef_, own.coef_, rtol=1e-5)  # float32 or float64
+    texts = np.where(frame.ill, "true", "false")
+    frame.assign(ill=texts).to_csv(tmp_path / "visits.csv", index=False)
+    schema = whole.schema
+    read = discreet.fit(
+        "ill", tmp_path / "visits.csv", weight="w", schema=schema, random_state=0, **BUDGET
+    )
+    np.testing.assert_allclose(read.estimator.coef_, own.coef_, rtol=1e-5)
+    assert whole.predict(frame.drop(columns="w").head(3)).size == 3
+    even = discreet.fit("ill", frame.drop(columns="w"), **BUDGET, **settings)
+    assert np.abs(even.estimator.coef_ / own.coef_ - 1).max() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"weight": "nothing"}, "weight: there is no column 'nothing'"),
+        ({"weight": "ill"}, "weight: 'ill' is the target or the unit"),
+        ({"weight": "person", "unit": "person"}, "weight: 'person' is the target or the unit"),
+        ({"weight": "age", "columns": DECLARED}, "weight: 'age' is declared as a feature"),
+    ],
+)
+def test_columns_that_cannot_be_weights_are_refused_before_a_charge(visits, changed, match):
+    ledger = Ledger().create("visits", limit=Budget(3.0, 1e-6, "add_remove"))
+    settings = {"columns": DECLARED} | BUDGET | changed
+    with pytest.raises(ValueError, match=match):
+        discreet.fit("ill", visits, ledger=ledger, **settings)
+    assert ledger.entries == 0
+    if "columns" not in changed:
+        with pytest.raises(NotSupported, match="weights are read from a table of this process"):
+            discreet.fit(
+                "ill", visits, engine="dask", **(settings | {"weight": "bmi", "unit": None})
+            )

@@ -17,6 +17,7 @@ from itertools import takewhile
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from discreet import tables
 from discreet.design import (
@@ -52,7 +53,7 @@ from discreet.tables.draft import Layout, layout
 from discreet.tables.reader import gathered
 from discreet.tables.schema import as_schema, as_target
 from discreet.tables.source import Source
-from discreet.validate import choice
+from discreet.validate import FloatArray, choice
 
 __all__ = ["CLASSIFIERS", "REGRESSORS", "fit"]
 
@@ -86,6 +87,7 @@ def fit(
     columns: Mapping[int | str, Any] | Sequence[int | str] | None = None,
     classes: Sequence[Any] | None = None,
     target_bounds: tuple[float, float] | None = None,
+    weight: str | None = None,
     ledger: Dataset | None = None,
     loss: str | None = None,
     class_weight: Mapping[str, float] | str | None = None,
@@ -130,6 +132,9 @@ def fit(
     target_bounds : (float, float), optional
         Without a schema: public bounds of a numeric target. Without bounds no target is clipped,
         and the fit warns.
+    weight : str, optional
+        Column with the weight of each row, as ``sample_weight`` of the estimator; it is no feature.
+        Set ``weight_bound`` if weights are private.
     ledger : Dataset, optional
         Data set of a ledger that is charged.
     loss : str, optional
@@ -208,7 +213,9 @@ def fit(
     if schema is not None:
         found = _by_schema(target, as_schema(schema), unit, stated)
     else:
-        found = _by_types(target, table, unit, stated)
+        found = _by_types(target, table, unit, stated, weight)
+    if weight is not None:
+        found = replace(found, schema=_set_aside(found.schema, weight))
     declared = replace(found.schema, extra="ignore") if ignore_extra else found.schema
     own = declared.target
     assert own is not None  # a schema without one was refused
@@ -236,15 +243,60 @@ def fit(
     start = time.perf_counter()
     shown = None if progress is None else partial(progress, "reading")
     options = {"memory": memory, "folder": folder, "progress": shown}
-    X, y, groups = _read(table, replace(found, schema=declared), engine, options)
+    found = replace(found, schema=declared)
+    weights: dict[str, FloatArray] = {}
+    if weight is not None:
+        table, weights["sample_weight"] = _weights(table, found, weight, engine)
+        found = replace(found, source=None)
+    X, y, groups = _read(table, found, engine, options)
     begun = time.perf_counter()
-    estimator.fit(X, y, groups=groups)
+    estimator.fit(X, y, groups=groups, **weights)
     estimator.progress = None
     if Design(declared).discovered:
         declared = replace(declared, columns=estimator.design_.schema.columns)
     if own.is_classification:  # it was fitted to codes, which need far less memory
         estimator.rename_classes(found.labels)
     return TableModel(estimator, declared, threshold, begun - start, time.perf_counter() - begun)
+
+
+def _set_aside(schema: Schema, weight: str) -> Schema:
+    """Return a schema in which the column of weights is ignored."""
+    assert schema.target is not None
+    _check_weight(weight, schema.target.column, schema.unit)
+    if not isinstance(schema.columns.get(weight, Ignored()), Ignored):
+        raise ValueError(
+            f"weight: {weight!r} is declared as a feature. Leave it out of columns, or declare it "
+            "as Ignored()."
+        )
+    return replace(schema, columns={**schema.columns, weight: Ignored("weight of the rows")})
+
+
+def _check_weight(weight: str, target: str, unit: str | None) -> None:
+    if weight in (target, unit):
+        raise ValueError(f"weight: {weight!r} is the target or the unit; name another column.")
+
+
+def _weights(
+    table: Any, found: _Declared, weight: str, engine: str | None
+) -> tuple[Any, FloatArray]:
+    """Return the weights of the rows, and the cells that all the rest is to be read from.
+
+    All of it comes from one pass: another one could have the records in another order.
+    """
+    if engine is not None or isinstance(table, Federation):
+        raise NotSupported(
+            "weights are read from a table of this process. Leave out weight, or fit one table "
+            "here."
+        )
+    schema = found.schema
+    number: dict[str, Column] = {weight: Numeric(shape="linear")}
+    read = table if found.source is None else found.source
+    cells = gathered(read, replace(schema, columns={**schema.columns, **number}))
+    others: dict[str, Column] = {name: Ignored() for name in schema.columns}
+    made: Any = tables.read(cells, replace(schema, columns=others | number))[0]
+    sparse: bool = sp.issparse(made)
+    column: FloatArray = np.asarray(made.toarray() if sparse else made, dtype=np.float64)
+    return cells, column[:, 0]
 
 
 def _read(
@@ -333,21 +385,27 @@ def _by_schema(target: str | None, schema: Schema, unit: str | None, stated: _St
     return _Declared(schema, schema.target.labels)
 
 
-def _by_types(target: str | None, table: Any, unit: str | None, stated: _Stated) -> _Declared:
+def _by_types(
+    target: str | None, table: Any, unit: str | None, stated: _Stated, weight: str | None
+) -> _Declared:
     """Return the schema that the types of a table's columns and the declarations make.
 
-    No record is read. The columns of a text file have no types: all of them must be declared.
+    The column of weights is no feature unless it is declared. No record is read. The columns of a
+    text file have no types: all of them must be declared.
     """
     if target is None:
         raise ValueError("name the column to predict, fit('COLUMN', …), or pass a schema with one.")
     given = check_columns(stated.columns)
     found = layout(table)
-    for keyword, name in (("target", target), ("unit", unit)):
+    for keyword, name in (("target", target), ("unit", unit), ("weight", weight)):
         if name is not None and name not in found.names:
             raise ValueError(f"{keyword}: {_absent(name, found)}")
     if unit == target:
         raise ValueError(f"unit: {unit!r} is the target; name another column.")
+    if weight is not None:
+        _check_weight(weight, target, unit)
     declared = by_name(given, found.names)
+    declared = ({} if weight is None else {weight: Ignored()}) | declared
     first = found.source.parts[0]
     fields = None if isinstance(first, TextPart) else first.fields()
     typed = {

@@ -8,10 +8,9 @@ more than noisy sums: docs/sites.md, with the proof in docs/proofs/sites.md.
 from discreet.sites.federation import Channel, Federation, Local, Traffic
 from discreet.sites.report import trust_section
 from discreet.sites.site import Policy, Site
-from discreet.sites.terms import TRUST_MODELS, SiteError, Terms, TrustModel
+from discreet.sites.terms import SiteError, Terms, TrustModel
 
 __all__ = [
-    "TRUST_MODELS",
     "Channel",
     "Federation",
     "Local",
