@@ -203,7 +203,7 @@ def _asked(plan: Plan) -> str:
     either runs once.
     """
     same = {"huber-hinge": "hinge"}
-    losses = [same.get(loss, loss) for loss in plan.objective["loss"]]
+    losses = [same.get(loss, loss) for loss in plan.objective.get("loss", ())]
     return json.dumps({**plan.objective, "loss": losses}, default=str, sort_keys=True)
 
 
