@@ -103,7 +103,7 @@ def test_tables_with_texts_and_gaps(tmp_path, monkeypatch):
 
 
 MOST_NUMBERS = 314
-"""Tuned numbers of all rules together, those of intervals and pairs included; it may only shrink."""
+"""Tuned numbers of all rules, of intervals and of pairs together; this may only shrink."""
 
 
 def test_the_page_has_the_table_of_the_kept_fits():
