@@ -33,9 +33,9 @@ import numpy as np
 
 ROOT = Path(__file__).parents[1]
 
-CALLS = 8
-"""About one fit in eight refines a draw of noise in high precision, which takes more functions.
-Of eight fits, all do with a probability below 1e-6."""
+CALLS = 24
+"""About four fits in ten refine a draw of noise in high precision, which takes more functions. Of
+twenty-four fits, all do with a probability below 1e-8."""
 
 COMMANDS = 40
 """The same for the command. Its model has more columns, and nine fits in ten refine a draw."""
