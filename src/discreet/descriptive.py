@@ -105,7 +105,7 @@ class Description:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the numbers are."""
+        """Sentences below the table: the promise, the units and the meaning of the columns."""
         promise = f"ε = {self.guarantee.epsilon:g}, δ = {self.guarantee.delta:g}"
         percent = f"{100 * self.level:g}"
         return (

@@ -63,7 +63,7 @@ def test_weighted_coefficients_are_those_of_the_population():
         inside += int(((low < truth) & (truth < high)).sum())
     assert inside >= binom.ppf(FALSE_ALARM, 24, 0.93)
     text = " ".join(str(model.summary()).split())
-    assert "Sample weights above 30 count as it" in text
+    assert "Sample weights above 30 are reduced to it" in text
     assert 'cov_type="robust"' in text
     assert "the bound on sample weights" in model.guarantee_.public
     with warnings.catch_warnings():

@@ -76,8 +76,8 @@ ROBUST = (
     "single coefficients are by squared scores of {plural}, correlations by the model."
 )
 OF_MODEL = (
-    'Standard errors are those of the model (cov_type="model"): residuals are taken to vary alike '
-    "in all {plural}."
+    'Standard errors are those of the model (cov_type="model"): residuals are assumed to have one '
+    "variance in all {plural}."
 )
 MARKS = {
     "tail": (
@@ -95,8 +95,8 @@ OF_PEOPLE = (
 )
 
 TRIMMED = (
-    "Sample weights above {bound:g} count as it. If rows with larger weights differ from others, "
-    "coefficients are those of a population in which such rows are fewer."
+    "Sample weights above {bound:g} are reduced to it. If rows with larger weights differ from "
+    "others, coefficients are those of a population in which such rows are fewer."
 )
 
 Weights = dict[int, float]

@@ -1,4 +1,4 @@
-"""What a statistician asks of a fitted model: tests, contrasts, submodels, margins, data frames.
+"""Post-processing of a fitted model: tests, contrasts, submodels, margins, data frames.
 
 All of it is computed from what a fit released, so nothing here costs budget. Names of coefficients
 are those of `summary`.

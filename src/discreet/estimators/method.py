@@ -265,7 +265,7 @@ def choose(settings: Settings, inputs: Inputs) -> Method:
 
 
 def _pairing(settings: Settings, inputs: Inputs, solver: Solver) -> pair_rule.PairRule:
-    """Return what the fit will do about pairs of columns."""
+    """Return the plan of the search for pairs of columns."""
     pair_rule.check_solver(solver)
     columns = candidates(inputs, settings.columns)
     return pair_rule.rule(columns, inputs.units.size, settings.loss, settings.budget)

@@ -23,7 +23,7 @@ Cells = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class PairSearch:
-    """What a fit released when it looked for pairs, and what the search cost.
+    """Released results of the search for pairs, and the cost of the search.
 
     Attributes
     ----------

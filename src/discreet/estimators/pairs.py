@@ -127,7 +127,7 @@ class PairPart:
 
 @dataclass(frozen=True)
 class PairRule:
-    """What a fit will do about pairs, by public numbers; without ``parts`` it does nothing."""
+    """Plan of the search for pairs, by public numbers; without ``parts`` there is no search."""
 
     columns: tuple[Candidate, ...]
     signal: float

@@ -148,7 +148,7 @@ class StoredMoment(Entry):
 
 
 class StoredChecks(Entry):
-    """What was measured beside the coefficients; see `discreet.inference.checks.Checks`."""
+    """Measurements beside the coefficients; see `discreet.inference.checks.Checks`."""
 
     at_bound: Number | None
     at_bound_error: Number

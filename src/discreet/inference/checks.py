@@ -129,7 +129,7 @@ class Moment:
 
 @dataclass(frozen=True, eq=False)
 class Checks:
-    """What was measured beside the coefficients; None where it was not.
+    """Measurements beside the coefficients; None for those that were not made.
 
     Attributes
     ----------
