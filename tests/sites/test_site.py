@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from discreet import Budget
-from discreet.core import Gaussian
+from discreet.core import Gaussian, PrivacyFilter
 from discreet.core.questions import Gradient, MedianNorm, RowSum
 from discreet.ledger import Ledger
 from discreet.objectives import Logistic, Softmax
-from discreet.rows import AffineMap
+from discreet.rows import AffineMap, Rows
 from discreet.sites import Policy, Site, Terms, wire
 from discreet.sites.federation import introduce
 from discreet.sites.masks import Identity
@@ -146,6 +146,29 @@ def test_the_filter_of_a_site_ends_its_answers():
         assert "answer" in caller.share(mechanism=mechanism)
     assert "is left" in caller.share(mechanism=mechanism)["refused"]
     assert "answer" in caller.share(mechanism=Gaussian.sharing(float(TOTAL) * 0.15))
+
+
+def test_the_filter_is_charged_before_rows_are_read(monkeypatch):
+    """Of a question that the filter refuses, no row is read; of another, after its charge."""
+    events = []
+    answer = Rows.answer
+    charge = PrivacyFilter.charge_all
+
+    def answered(rows, questions):
+        events.append("read")
+        return answer(rows, questions)
+
+    def charged(own, uses):
+        charge(own, uses)
+        events.append("charged")
+
+    monkeypatch.setattr(Rows, "answer", answered)
+    monkeypatch.setattr(PrivacyFilter, "charge_all", charged)
+    caller = Caller(local()).opened()
+    assert "is left" in caller.share(mechanism=Gaussian.sharing(float(TOTAL) * 1.1))["refused"]
+    assert events == []
+    assert "answer" in caller.share()
+    assert events == ["charged", "read"]
 
 
 def test_rows_of_another_step_spend_from_the_same_filter():
