@@ -39,7 +39,12 @@ def visits(n, seed=0):
 def line():
     table, score, rng = visits(20_000)
     y = score + rng.normal(size=len(score))
-    settings = {"target_bounds": (-12, 12), "inference": True, "columns": COLUMNS}
+    settings = {
+        "target_bounds": (-12, 12),
+        "inference": True,
+        "columns": COLUMNS,
+        "random_state": 0,
+    }
     return LinearRegression(100.0, 1e-6, **settings).fit(table, y), table, y
 
 
@@ -47,7 +52,7 @@ def line():
 def classes():
     table, score, rng = visits(20_000)
     y = (rng.random(len(score)) < expit(score)).astype(int)
-    settings = {"classes": [0, 1], "inference": True, "columns": COLUMNS}
+    settings = {"classes": [0, 1], "inference": True, "columns": COLUMNS, "random_state": 0}
     return LogisticRegression(100.0, 1e-6, **settings).fit(table, y), table, y
 
 
