@@ -24,6 +24,13 @@ PAGES = [
     "docs/families.md",
     "docs/evaluate.md",
     "docs/fit.md",
+    "docs/features.md",
+    "docs/units.md",
+    "docs/ledger.md",
+    "docs/pipelines.md",
+    "docs/inference.md",
+    "docs/tables.md",
+    "docs/index.md",
 ]
 SHOWN = {"README.md": 4, "docs/quickstart.md": 13}
 """Pages that show outputs, and how many at least."""
@@ -46,6 +53,17 @@ def test_blocks_run_in_order_and_print_what_the_page_shows(page, given, tmp_path
     wrong = [f"shown:\n{each.shown}printed:\n{each.printed}" for each in found if not each.matches]
     assert not wrong, "\n".join([f"run: python tools/outputs.py --write {page}", *wrong])
     assert len(found) >= SHOWN.get(page, 0)
+
+
+def test_the_audits_of_the_page_run():
+    """With fewer trials, which find less."""
+    text = (ROOT / "docs" / "audit.md").read_text("utf-8")
+    (code,) = [each[2] for each in outputs.BLOCK.finditer(text) if each[1] == "python"]
+    fewer = code.replace("400_000", "2_000").replace("30_000", "200")
+    assert fewer != code
+    names = {}
+    exec(compile(fewer, "audit.md", "exec"), names)
+    assert names["model"].epsilon == 2.0
 
 
 def write(folder, *blocks):
