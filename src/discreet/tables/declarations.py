@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import partial
 from itertools import chain
@@ -297,63 +298,44 @@ def _check_numeric(settings: dict[str, Any]) -> None:
 
 def toml_text(about: str, plain: Mapping[str, Any], gaps: Gaps | None = None) -> str:
     """Write plain data as a TOML file; ``gaps`` are comments at the end of a table, by its path."""
-    import tomlkit
-
-    document = tomlkit.document()
-    for line in about.splitlines():
-        document.add(tomlkit.comment(line) if line else tomlkit.nl())
-    document.add(tomlkit.nl())
-    _fill(document, plain, (), gaps or {})
-    return re.sub("\n{3,}", "\n\n", tomlkit.dumps(document)).rstrip("\n") + "\n"
+    blocks = ["\n".join(f"# {line}" if line else "" for line in about.splitlines())]
+    for path, table in _tables(plain, ()):
+        lines = [f"[{'.'.join(map(key_text, path))}]"] if path else []
+        for key, value in table.items():
+            if not isinstance(value, Mapping):
+                lines.append(f"{key_text(key)} = {_value_text(value, len(key))}")
+        lines += [f"# {line}" for line in (gaps or {}).get(path, ())]
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks) + "\n"
 
 
 def key_text(key: str) -> str:
     """Return a key as TOML writes it: bare if it can be, else in quotes."""
-    import tomlkit
-
-    return tomlkit.key(key).as_string()
+    return key if re.fullmatch("[A-Za-z0-9_-]+", key) else _value_text(key, 0)
 
 
-def _fill(container: Any, plain: Mapping[str, Any], path: tuple[str, ...], gaps: Gaps) -> None:
-    """Add values, then comments, then inner tables, as the format demands."""
-    import tomlkit
-
+def _tables(plain: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[Any, Any]]:
+    """Yield a table and those inside it with their paths, but none that holds only tables."""
     inner = {key: value for key, value in plain.items() if isinstance(value, Mapping)}
-    for key, value in plain.items():
-        if key not in inner:
-            container.add(key, _item(value, len(key)))
-    for line in gaps.get(path, ()):
-        container.add(tomlkit.comment(line))
+    if not inner or len(inner) < len(plain):
+        yield path, plain
     for key, value in inner.items():
-        is_super = bool(value) and all(isinstance(part, Mapping) for part in value.values())
-        table = tomlkit.table(is_super)
-        _fill(table, value, (*path, key), gaps)
-        if not is_super:
-            container.add(tomlkit.nl())
-        container.append(key, table)
+        yield from _tables(value, (*path, key))
 
 
-def _item(value: Any, indent: int) -> Any:
+def _value_text(value: Any, indent: int) -> str:
     """Return a TOML value; whole numbers have no decimals, and long lists are wrapped."""
-    import tomlkit
-
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         value = int(value)
-    item = tomlkit.item(value)
-    is_list = isinstance(value, list | tuple)
-    if not is_list or indent + len(" = ") + len(item.as_string()) <= _LINE:
-        return item
-    line: list[Any] = []
-    wrapped = tomlkit.array()
-    width = 0
-    for part in value:
-        size = len(tomlkit.item(part).as_string()) + len(", ")
-        if line and width + size > _LINE - len("  "):
-            wrapped.add_line(*line, indent="  ")
-            line = []
-            width = 0
-        line.append(part)
-        width += size
-    wrapped.add_line(*line, indent="  ")
-    wrapped.add_line(indent="")
-    return wrapped
+    if not isinstance(value, list | tuple):
+        # JSON writes these values as TOML does, but for one control character.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    lines = [""]
+    for item in value:
+        text = _value_text(item, 0) + ", "
+        if lines[-1] and len(lines[-1]) + len(text) > _LINE - len("  "):
+            lines.append("")
+        lines[-1] += text
+    if len(lines) == 1 and indent + len(" = [") + len(lines[0]) <= _LINE:
+        return f"[{lines[0].removesuffix(', ')}]"
+    return "".join(["[\n", *(f"  {line.rstrip()}\n" for line in lines), "]"])

@@ -96,18 +96,6 @@ class GrowingArray:
             self._write(data.view(np.uint8).data)
         self.size += data.size
 
-    def widen(self, dtype: DTypeLike) -> None:
-        """Go on with numbers of another type."""
-        if self.dtype != dtype:
-            in_file = self._file is not None
-            content = self.finish().astype(dtype)
-            self.dtype = content.dtype
-            self.size = 0
-            self._memory = bytearray()
-            if in_file:
-                self.move_to_file(self._folder)
-            self.append(content)
-
     def finish(self) -> NDArray[Any]:
         """Return the array; one in a file cannot be written to. Nothing can be added any more."""
         if self._file is None:
@@ -174,22 +162,21 @@ class GrowingTable:
         target: DTypeLike | None = None,
         grouped: bool = False,
     ) -> None:
-        self._width = width
-        self._sparse = sparse
-        self._n_rows = 0
-        self._data = GrowingArray(dtype)
-        self._indices = GrowingArray(np.int32)
-        self._starts = GrowingArray(np.int32)
-        self._targets = None if target is None else GrowingArray(target)
-        self._people = GrowingArray(np.int32) if grouped else None
-        self._per_row = {self._data: width}  # entries of each array per row
+        self._shape = (0, width)
+        entries = groups if sparse else width
+        self._per_row = {"data": entries}  # entries of each array per row
         if sparse:
-            self._per_row = {self._data: groups, self._indices: groups, self._starts: 1}
-        for array in (self._targets, self._people):
-            if array is not None:
-                self._per_row[array] = 1
-        self._expected = 0
+            self._per_row |= {"indices": entries, "starts": 1}
+        if target is not None:
+            self._per_row["targets"] = 1
+        if grouped:
+            self._per_row["people"] = 1
+        types = {"data": np.dtype(dtype), "targets": np.dtype(target)}
+        self._arrays = {
+            name: GrowingArray(types.get(name, np.dtype(np.int32))) for name in self._per_row
+        }
         self._limit: int | None = None
+        self._expected = 0
         self._folder: str | os.PathLike[str] | None = None
         self._in_files = False
 
@@ -207,41 +194,41 @@ class GrowingTable:
         people: NDArray[np.int32] | None = None,
     ) -> None:
         """Add a block; its rows are dense or CSR like the table."""
-        self._n_rows += encoded.shape[0]
-        if self._sparse:
-            if self._data.size + encoded.data.size > LARGEST_SMALL_INDEX:
-                self._starts.widen(np.int64)
-            self._starts.append(encoded.indptr[:-1].astype(np.int64) + self._data.size)
-            self._data.append(encoded.data)
-            self._indices.append(encoded.indices)
-        else:
-            self._data.append(encoded)
-        for array, block in ((self._targets, targets), (self._people, people)):
-            if array is not None and block is not None:
-                array.append(block)
+        self._shape = (self._shape[0] + encoded.shape[0], self._shape[1])
+        blocks = {"data": encoded, "targets": targets, "people": people}
+        if "starts" in self._arrays:
+            blocks |= {"data": encoded.data, "indices": encoded.indices}
+        for name, block in blocks.items():
+            if name in self._arrays and block is not None:
+                self._arrays[name].append(block)
         self._check_size()
 
     def finish(self) -> tuple[NDArray[Any] | sp.csr_array, NDArray[Any] | None, Any]:
         """Return rows, targets and groups, which have the same length. Nothing can be added."""
-        targets = None if self._targets is None else self._targets.finish()
-        people = None if self._people is None else self._people.finish()
-        shape = (self._n_rows, self._width)
-        if not self._sparse:
-            return self._data.finish().reshape(shape), targets, people
-        self._starts.append(np.array([self._data.size]))
-        parts = (self._data.finish(), self._indices.finish(), self._starts.finish())
-        return sp.csr_array(parts, shape=shape), targets, people
+        starts = self._arrays.get("starts")
+        if starts is not None:
+            size = self._arrays["data"].size
+            starts.dtype = np.dtype(np.int32 if size <= LARGEST_SMALL_INDEX else np.int64)
+            starts.append(np.arange(0, size + 1, self._per_row["data"]))
+        found = {name: array.finish() for name, array in self._arrays.items()}
+        others = (found.get("targets"), found.get("people"))
+        if starts is None:
+            return found["data"].reshape(self._shape), *others
+        parts = (found["data"], found["indices"], found["starts"])
+        return sp.csr_array(parts, shape=self._shape), *others
 
     def close(self) -> None:
         """Give up the content, unless it was finished."""
-        for array in self._per_row:
+        for array in self._arrays.values():
             array.close()
 
     def _check_size(self) -> None:
         if self._limit is None or self._in_files:
             return
-        row_bytes = sum(array.dtype.itemsize * entries for array, entries in self._per_row.items())
-        if max(self._n_rows, self._expected) * row_bytes > self._limit:
-            for array, entries in self._per_row.items():
-                array.move_to_file(self._folder, self._expected * entries)
+        row_bytes = sum(
+            self._arrays[name].dtype.itemsize * entries for name, entries in self._per_row.items()
+        )
+        if max(self._shape[0], self._expected) * row_bytes > self._limit:
+            for name, entries in self._per_row.items():
+                self._arrays[name].move_to_file(self._folder, self._expected * entries)
             self._in_files = True
