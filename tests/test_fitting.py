@@ -10,17 +10,27 @@ import pandas as pd
 import pytest
 
 import discreet
-from discreet import Budget, Centre, Ledger, PrivacyLeakWarning, Radius, TableError, Whiten
+from discreet import (
+    Budget,
+    Centre,
+    Ledger,
+    LogisticRegression,
+    PrivacyLeakWarning,
+    Radius,
+    TableError,
+    Whiten,
+)
 from discreet.cli import fit as command
 from discreet.cli.app import run
 from discreet.cli.exits import Exit
+from discreet.errors import AveragedCellsWarning
 from discreet.fitting import CLASSIFIERS, REGRESSORS
 from discreet.tables import Categorical, Ignored, Numeric, Schema, Spent, Target
 
 SCHEMA = Schema(
     {
         "age": Numeric(18, 90),
-        "job": Categorical(["clerk", "nurse", "smith"]),
+        "job": Categorical(["clerk", "nurse", "smith"], unseen="other"),
         "gain": Numeric(scale="log"),
         "person": Ignored(),
     },
@@ -44,6 +54,27 @@ def people(n_rows=3000, seed=0):
             "income": np.where(score > 0, "high", "low"),
         }
     )
+
+
+def test_a_level_of_others_is_there_only_if_declared(tmp_path):
+    """Cells that no level lists are scored as the average, and counted, in every way to fit."""
+    columns = {"age": Numeric(18, 90), "job": Categorical(["clerk", "nurse"])}
+    schema = Schema(columns, Target("income", ["high", "low"]), extra="ignore")
+    table = people(1000)
+    table.loc[:5, "job"] = None
+    rows = pd.DataFrame({"age": [40] * 4, "job": ["clerk", "nurse", "pilot", None]})
+    fits = {
+        "fit": discreet.fit("income", table, schema=schema, **BUDGET).estimator,
+        "table": LogisticRegression(schema=schema, **BUDGET).fit(table, table["income"]),
+    }
+    for name, model in fits.items():
+        assert model.design_.feature_names == ["age", "job=clerk", "job=nurse"], name
+        scores = model.decision_function(rows)
+        assert scores[2] == scores[3], name
+        assert min(scores[:2]) <= scores[2] <= max(scores[:2]), name
+    model = discreet.fit("income", table, schema=schema, **BUDGET)
+    with pytest.warns(AveragedCellsWarning, match=r"job.*2|2.*job"):
+        model.predict(rows)
 
 
 @pytest.fixture(scope="module")

@@ -200,9 +200,9 @@ class Design:
     >>> from discreet.tables import Categorical, Numeric, Schema
     >>> design = Design(Schema({"age": Numeric(0, 110), "ward": Categorical(["A", "B"])}))
     >>> design.feature_names
-    ['age', 'ward=A', 'ward=B', 'ward=(other)']
+    ['age', 'ward=A', 'ward=B']
     >>> design.for_inference().feature_names
-    ['age', 'ward=B', 'ward=(other)']
+    ['age', 'ward=B']
     """
 
     schema: Schema

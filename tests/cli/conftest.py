@@ -19,6 +19,7 @@ high = 90
 [columns.job]
 kind = "categorical"
 values = ["clerk", "nurse", "smith"]
+unseen = "other"
 
 [columns.gain]
 kind = "numeric"

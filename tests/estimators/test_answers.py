@@ -138,7 +138,7 @@ def _dense(rows):
 
 def test_marks_and_buckets_keep_all_indicators():
     columns = {
-        "a": Categorical(["x", "y", "z"], missing=True, reference="y"),
+        "a": Categorical(["x", "y", "z"], "other", missing=True, reference="y"),
         "b": Hashed(4),
         "c": Categorical(["only"], unseen="average"),
         "d": Ignored(),

@@ -512,7 +512,7 @@ def test_a_table_model_says_what_to_leave_out(people, table_model):
 
 
 def test_unlisted_cells_are_a_level_where_the_schema_accepts_them(people):
-    columns = {**SCHEMA.columns, "sex": Categorical(("F",))}
+    columns = {**SCHEMA.columns, "sex": Categorical(("F",), unseen="other")}
     table = people.drop(columns="person")
     model = discreet.fit("income", table, schema=Schema(columns, SCHEMA.target), epsilon=5.0)
     found = discreet.evaluate(model, table, by="sex")

@@ -86,7 +86,10 @@ def test_codes_of_a_table_follow_its_rules():
             found.append(pa.array(block))
         return found.levels, found.codes().tolist()
 
-    assert codes(Categorical(("F", "M")), [" F", "M"], ["x"]) == (("F", "M", "(other)"), [0, 1, 2])
+    assert codes(Categorical(("F", "M"), unseen="other"), [" F", "M"], ["x"]) == (
+        ("F", "M", "(other)"),
+        [0, 1, 2],
+    )
     accepting = Categorical(("F",), unseen="average", missing=True)
     assert codes(accepting, ["F", "?", None, "y"]) == (("F", "(other)", "(missing)"), [0, 2, 2, 1])
     assert codes(Boolean(), ["No", "yes", "1"]) == (("false", "true"), [0, 1, 1])

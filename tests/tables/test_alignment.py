@@ -14,7 +14,7 @@ from discreet.tables.encoder import Encoder  # noqa: E402
 from discreet.tables.reader import BlockReader  # noqa: E402
 
 SCHEMA = Schema(
-    {"age": Numeric(0, 100), "city": Categorical(["a", "b", "c"])},
+    {"age": Numeric(0, 100), "city": Categorical(["a", "b", "c"], unseen="other")},
     Target("paid", ["no", "yes"]),
     unit="id",
 )

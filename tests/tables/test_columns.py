@@ -13,7 +13,7 @@ from discreet.tables.columns import KINDS, Boolean, Categorical, Ignored, Numeri
     [
         (Numeric(0, 1), ["x"]),
         (Numeric(missing=True), ["x", "x=(missing)"]),
-        (Categorical(["a", "b."]), ["x=a", "x=b.", "x=(other)"]),
+        (Categorical(["a", "b."], unseen="other"), ["x=a", "x=b.", "x=(other)"]),
         (Categorical(["a"], unseen="average", missing=True), ["x=a", "x=(missing)"]),
         (Categorical(["a", "b"], unseen="refuse"), ["x=a", "x=b"]),
         (Boolean(), ["x"]),
@@ -50,7 +50,7 @@ def test_encoded_names_and_width(column, names):
         (lambda: Categorical({"a", "b"}), "must be a list of texts"),
         (lambda: Categorical([1, 2]), "must be a text in quotes"),
         (lambda: Categorical(["a", " a "]), "'a' more than once"),
-        (lambda: Categorical(["(other)"]), "name of a column that is added"),
+        (lambda: Categorical(["(other)"], unseen="other"), "name of a column that is added"),
         (lambda: Categorical(["(missing)"], missing=True), "name of a column that is added"),
         (
             lambda: Categorical(["a"], unseen="drop"),

@@ -162,10 +162,10 @@ class TestCategorical:
         refuses(Categorical(["a"], unseen="refuse"), ["a", SECRET], "not one of the listed values")
 
     def test_missing(self):
-        column = Categorical(["a"], missing=True)
+        column = Categorical(["a"], unseen="other", missing=True)
         assert encode(column, ["a", None, "", "A"]) == [[1, 0, 0], [0, 0, 1], [0, 0, 1], [0, 1, 0]]
-        refuses(Categorical(["a"]), ["a", None], "a cell is missing")
-        refuses(Categorical(["a"]), ["a", "", SECRET], "a cell is missing")
+        refuses(Categorical(["a"], unseen="other"), ["a", None], "a cell is missing")
+        refuses(Categorical(["a"], unseen="other"), ["a", "", SECRET], "a cell is missing")
         assert encode(column, pa.nulls(2)) == [[0, 0, 1]] * 2
 
     def test_missing_cells_are_averaged_like_unlisted_texts(self):
@@ -209,7 +209,9 @@ class TestCategorical:
             1,
             2,
         ]
-        assert encode(Categorical(["1e300"]), pa.array([math.inf], pa.float32())) == [[0, 1]]
+        assert encode(
+            Categorical(["1e300"], unseen="other"), pa.array([math.inf], pa.float32())
+        ) == [[0, 1]]
 
     def test_whole_numbers_beyond_double_precision(self):
         big = 2**53
@@ -217,7 +219,10 @@ class TestCategorical:
         assert encode(column, [big + 1, big]) == [[0, 1], [1, 0]]
 
     def test_a_number_that_is_not_one_is_missing(self):
-        assert encode(Categorical(["1"], missing=True), [1.0, math.nan]) == [[1, 0, 0], [0, 0, 1]]
+        assert encode(Categorical(["1"], unseen="other", missing=True), [1.0, math.nan]) == [
+            [1, 0, 0],
+            [0, 0, 1],
+        ]
 
     def test_truth_values(self):
         for values in (["true", "false"], ["True", "False"]):
@@ -229,7 +234,11 @@ class TestCategorical:
 
     def test_a_dictionary_may_list_null(self):
         cells = pa.DictionaryArray.from_arrays(pa.array([0, 1, None]), pa.array(["a", None]))
-        assert encode(Categorical(["a"], missing=True), cells) == [[1, 0, 0], [0, 0, 1], [0, 0, 1]]
+        assert encode(Categorical(["a"], unseen="other", missing=True), cells) == [
+            [1, 0, 0],
+            [0, 0, 1],
+            [0, 0, 1],
+        ]
 
     def test_cells_without_a_text(self):
         rule = "neither texts nor numbers"
@@ -339,7 +348,7 @@ SCHEMA = Schema(
 def test_of_a_listed_value_and_a_marker_that_are_one_number_the_first_decides():
     """Values of a list come before markers, and markers before texts with an order."""
     file = FileFormat(missing=("03",))
-    assert encode(Categorical(["3.0"], missing=True), [3], file=file) == [[1, 0, 0]]
+    assert encode(Categorical(["3.0"], unseen="other", missing=True), [3], file=file) == [[1, 0, 0]]
     assert encode(Ordinal(["4", "3.0"], missing=True), [3, 4], file=file) == [[0, 1], [0, 0]]
 
 
@@ -443,7 +452,7 @@ def adult_like(n_rows):
         batch[f"number {i}"] = pa.array(rng.integers(0, 120, n_rows).astype(str).tolist())
     for i, size in enumerate([8, 16, 7, 14, 6, 5, 2, 41]):
         values = [f"value {j}" for j in range(size)]
-        columns[f"text {i}"] = Categorical(values)
+        columns[f"text {i}"] = Categorical(values, unseen="other")
         batch[f"text {i}"] = pa.array(np.array([*values, "?"])[rng.integers(0, size + 1, n_rows)])
     return Schema(columns), batch
 

@@ -249,7 +249,7 @@ class TestPrivateDraft:
         ]
         path.write_text("a,b\n" + "".join(f"{cell},x{k % 2}\n" for k, cell in enumerate(cells)))
         made = private(path)
-        assert made.columns["a"] == Categorical(("a", "b"), missing=True)
+        assert made.columns["a"] == Categorical(("a", "b"), unseen="other", missing=True)
         assert made.columns["b"] == Categorical(("x0", "x1"), unseen="average")
 
     def test_dates_are_found_by_a_vote(self, tmp_path):

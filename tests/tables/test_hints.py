@@ -220,7 +220,9 @@ def test_a_column_of_zeros_is_widened_upwards():
 
 
 def test_private_bounds_in_a_fit_are_whole_for_whole_columns():
-    schema = Schema({"a": Numeric(), "b": Categorical(("x",)), "c": Numeric(integer=True)})
+    schema = Schema(
+        {"a": Numeric(), "b": Categorical(("x",), unseen="other"), "c": Numeric(integer=True)}
+    )
     assert schema.unbounded == (0, 3)
     assert schema.whole == (3,)
     log = Schema({"c": Numeric(integer=True, scale="log"), "d": Numeric(0, 9, integer=True)})
@@ -249,7 +251,7 @@ def test_cells_are_compared_by_their_first_letters(cells):
     from discreet.tables.schema import FileFormat
 
     schema = Schema(
-        {"code": Categorical(("250", "V27", "25"), missing=True, prefix=3)},
+        {"code": Categorical(("250", "V27", "25"), unseen="other", missing=True, prefix=3)},
         file=FileFormat(missing=("", "?")),
     )
     X = schema.transformer(sparse=False).transform(pa.table({"code": TABLES[cells]}))
@@ -341,7 +343,9 @@ def test_extra_columns_are_ignored_on_request(tmp_path):
     strict = Schema.from_toml(schema_text('values = ["a", "b"]'))
     with pytest.raises(TableError, match="--ignore-extra"):
         read(path, strict, target=False)
-    loose = Schema.from_toml(schema_text('values = ["a", "b"]', 'extra = "ignore"'))
+    loose = Schema.from_toml(
+        schema_text('values = ["a", "b"]\nunseen = "other"', 'extra = "ignore"')
+    )
     assert read(path, loose, target=False).X.shape == (2, 3)
     table = {"code": ["a"], "more": [1]}
     assert loose.transformer().fit(table).transform(table).shape == (1, 3)

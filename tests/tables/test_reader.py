@@ -26,7 +26,7 @@ from discreet.tables.storage import GrowingArray, GrowingTable
 SCHEMA = Schema(
     {
         "age": Numeric(0, 100, missing=True),
-        "job": Categorical(("admin", "baker, café"), missing=True),
+        "job": Categorical(("admin", "baker, café"), unseen="other", missing=True),
         "size": Ordinal(("S", "M", "L")),
         "note": Ignored(),
         "member": Boolean(),
@@ -86,7 +86,9 @@ def test_dense_and_sparse(reading: Callable[..., Encoded], sparse: bool, dtype: 
 
 
 def test_auto_is_the_smaller_one(reading: Callable[..., Encoded]) -> None:
-    wide = Schema({"a": Categorical(tuple("abcdefgh"))}, Target("b", low=0, high=10))
+    wide = Schema(
+        {"a": Categorical(tuple("abcdefgh"), unseen="other")}, Target("b", low=0, high=10)
+    )
     found = reading("a,b\nh,3\nz,20\n", wide)
     assert sp.issparse(found.X)
     np.testing.assert_array_equal(found.X.toarray(), np.eye(9)[[7, 8]])
@@ -175,7 +177,9 @@ def test_without_target(reading: Callable[..., Encoded], header: bool) -> None:
 
 def test_quotes_that_mean_nothing(reading: Callable[..., Encoded]) -> None:
     form = FileFormat(quote="")
-    schema = Schema({"a": Categorical(('5"', "6"))}, Target("t", low=0, high=1), form)
+    schema = Schema(
+        {"a": Categorical(('5"', "6"), unseen="other")}, Target("t", low=0, high=1), form
+    )
     found = reading('a,t\n5",1\n6,0\n', schema, sparse=False)
     np.testing.assert_array_equal(found.X, np.eye(3)[[0, 1]])
 
@@ -184,7 +188,9 @@ def test_a_listed_text_is_a_value_even_if_it_could_mean_missing(
     reading: Callable[..., Encoded],
 ) -> None:
     form = FileFormat(missing=("NA",))
-    schema = Schema({"a": Categorical(("NA", "EU"))}, Target("t", ("NA", "b")), form)
+    schema = Schema(
+        {"a": Categorical(("NA", "EU"), unseen="other")}, Target("t", ("NA", "b")), form
+    )
     found = reading("a,t\nNA,NA\nEU,b\n", schema, sparse=False)
     np.testing.assert_array_equal(found.X, np.eye(3)[[0, 1]])
     np.testing.assert_array_equal(found.y, [0, 1])

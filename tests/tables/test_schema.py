@@ -255,7 +255,7 @@ def test_derived_numbers():
         {
             "a": Numeric(missing=True),
             "id": Ignored(),
-            "b": Categorical(["x", "y"]),
+            "b": Categorical(["x", "y"], unseen="other"),
             "c": Numeric(0, 1),
             "d": Numeric(),
         }

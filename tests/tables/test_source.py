@@ -47,7 +47,7 @@ SCHEMA = Schema(
     {
         "id": Ignored(),
         "age": Numeric(0, 100, missing=True),
-        "job": Categorical(["cook", "nurse"], missing=True),
+        "job": Categorical(["cook", "nurse"], unseen="other", missing=True),
         "member": Boolean(),
     },
     Target("paid", ["no", "yes"]),
@@ -336,7 +336,9 @@ def test_batches_may_be_left_half_read(table: object) -> None:
 )
 @pytest.mark.parametrize("write", [None, pq.write_table, pyarrow.feather.write_feather])
 def test_types_of_numbers(cells: pa.Array, write: object, tmp_path: Path) -> None:
-    schema = Schema({"n": Numeric(0, 10, missing=True), "c": Categorical(["1", "2"], missing=True)})
+    schema = Schema(
+        {"n": Numeric(0, 10, missing=True), "c": Categorical(["1", "2"], "other", missing=True)}
+    )
     table = pa.table({"n": cells, "c": cells})
     if write is not None:
         try:
@@ -367,7 +369,7 @@ def test_types_that_are_no_numbers(cells: pa.Array) -> None:
 
 
 def test_times_are_texts() -> None:
-    schema = Schema({"day": Categorical(["1970-01-01", "1970-01-02"])})
+    schema = Schema({"day": Categorical(["1970-01-01", "1970-01-02"], unseen="other")})
     found = schema.open(pa.table({"day": pa.array([0, 1, 2], pa.date32())}))
     np.testing.assert_array_equal(found.X, np.eye(3))
 

@@ -24,7 +24,7 @@ SCHEMA = Schema(
     {
         "id": Ignored(),
         "age": Numeric(0, 100, missing=True),
-        "sex": Categorical(["F", "M"], missing=True),
+        "sex": Categorical(["F", "M"], unseen="other", missing=True),
         "member": Boolean(missing=True),
         "size": Ordinal(["1", "2", "3"]),
     },
@@ -91,7 +91,7 @@ def test_every_kind_of_table_means_the_same(table):
 
 
 def test_dense_or_sparse():
-    wide = Schema({"x": Categorical([str(i) for i in range(50)])})
+    wide = Schema({"x": Categorical([str(i) for i in range(50)], unseen="other")})
     assert sp.issparse(wide.transformer().fit_transform({"x": [1, 2]}))
     assert isinstance(SCHEMA.transformer().fit_transform(CELLS), np.ndarray)
     sparse = SCHEMA.transformer(sparse=True, dtype="float32").fit_transform(CELLS)

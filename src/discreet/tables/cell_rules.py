@@ -48,7 +48,7 @@ _OF_CELLS: dict[Problem, str] = {
     'form of the texts, such as format = "%d.%m.%Y"; if texts are mistakes, write missing = true '
     'and invalid = "missing".',
     "unlisted": "column {name}: a cell is not one of the listed values; correct such cells, or in "
-    'the schema list every value that can occur, or write unseen = "other".',
+    'the schema list every value that can occur, or leave out unseen = "refuse".',
     "unordered": "column {name}: a cell is not one of the listed texts; correct such cells, or "
     "list every text that can occur in the schema.",
 }

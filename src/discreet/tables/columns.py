@@ -172,12 +172,12 @@ class Categorical(Column):
     ----------
     values : sequence of str
         Every text that can occur, known without reading the rows; spaces around it are ignored.
-    unseen : {"other", "average", "refuse"}
-        Treatment of a text that is not listed: a column "(other)"; all columns 0, which a model of
-        a table scores as the average over the levels; or stop.
+    unseen : {"average", "other", "refuse"}
+        Treatment of a text that is not listed: all columns are 0, which a model of a table scores
+        as the average over the levels, and counts; a column "(other)"; or stop.
     missing : bool
-        Accept missing cells, and add a column "(missing)" for them. Without it they are refused,
-        or treated like a text that is not listed if that is "average".
+        Add a column "(missing)" for missing cells. Without it they are treated like a text that is
+        not listed if that is "average", and refused otherwise.
     prefix : int, optional
         Number of letters of a cell that are compared: with 3, "250.83" is read as "250".
     reference : str, optional
@@ -191,7 +191,7 @@ class Categorical(Column):
     """
 
     values: Texts
-    unseen: Literal["other", "average", "refuse"] = "other"
+    unseen: Literal["other", "average", "refuse"] = "average"
     missing: bool = False
     prefix: Letters | None = None
     reference: Text | None = None

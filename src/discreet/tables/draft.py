@@ -42,10 +42,10 @@ Fill in what is marked, from a codebook or a form, and uncomment it. Do not look
 rows: bounds taken from them give away the most extreme people, lists of values the rare ones.
 
 Kinds: "numeric" (low and high, or bounds = "private" to spend part of a fit's budget on them),
-"categorical" (values, or values_file = "FILE.txt" with one value per line; unseen = "other",
-"average" or "refuse" is for texts that are not listed), "hashed" (many values, without a list),
-"boolean", "ordinal" (values, in order), "date" (low and high if they are public; parts = ["month"],
-"weekday" or "hour" for levels) and "ignored"."""
+"categorical" (values, or values_file = "FILE.txt" with one value per line; texts that are not
+listed are averaged over, unless unseen = "other" or "refuse"), "hashed" (many values, without a
+list), "boolean", "ordinal" (values, in order), "date" (low and high if they are public; parts =
+["month"], "weekday" or "hour" for levels) and "ignored"."""
 
 _FIRST_LINE = """
 The names of the columns are the first line of the file, which becomes public with this schema."""

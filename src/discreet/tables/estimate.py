@@ -374,7 +374,8 @@ class Estimate:
             return columns.Ignored(_RARE)
         if self._covers(answer, n_rows):
             return columns.Categorical(tuple(values), unseen="average", prefix=share.prefix)
-        return columns.Categorical(tuple(values), missing=True, prefix=share.prefix)
+        # Other texts and missing cells are in rows, which determine what is fitted for them.
+        return columns.Categorical(tuple(values), "other", missing=True, prefix=share.prefix)
 
     def _covers(self, answer: ColumnAnswer, n_rows: int) -> bool:
         """Return True if the released categories are all rows, up to noise in their counts.
