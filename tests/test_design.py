@@ -21,7 +21,7 @@ from discreet import (
     load,
     save,
 )
-from discreet.design import Design, check_columns
+from discreet.design import Design, EncodedRows, check_columns
 from discreet.errors import AveragedCellsWarning, PrivacyLeakWarning, TableError
 from discreet.estimators.effects import effects
 from discreet.tables import (
@@ -115,6 +115,19 @@ def test_an_enum_declares_its_levels(table):
     typed = pl.from_pandas(frame).with_columns(pl.col("ward").cast(pl.Enum(WARDS)))
     found = quiet(model(), typed, y).design_.schema.columns["ward"]
     assert found == Categorical(WARDS, unseen="average")
+
+
+def test_a_fit_changes_neither_a_table_nor_encoded_rows_of_a_caller(table):
+    X, y = table
+    numbers = X[["age", "bmi"]].astype(float)
+    before = numbers.copy()
+    quiet(model(columns=None), numbers, y)
+    pd.testing.assert_frame_equal(numbers, before)
+    schema = Schema({"age": Numeric(0, 110), "bmi": Numeric()})
+    rows = EncodedRows(schema.transformer().transform(numbers), schema)
+    encoded = rows.encoded.copy()
+    quiet(model(columns=None, schema=schema), rows, y)
+    np.testing.assert_array_equal(rows.encoded, encoded)
 
 
 def test_columns_come_by_name_in_any_order(fitted, table):

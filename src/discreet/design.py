@@ -159,10 +159,12 @@ class EncodedRows:
     """Rows of a table that its schema has encoded, as an estimator with a design takes them.
 
     A table larger than memory, or one that is predicted block by block, is encoded when it is read.
+    If they are the estimator's own, a fit may overwrite them.
     """
 
     encoded: Any
     schema: Schema
+    is_own: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -371,11 +373,11 @@ class Design:
                     f"{{{name!r}: (low, high)}}, or fit with the default solver, without inference."
                 )
 
-    def with_middles(self, encoded: Any, windows: Sequence[int]) -> Any:
+    def with_middles(self, encoded: Any, windows: Sequence[int], *, overwrite: bool = False) -> Any:
         """Return encoded rows in which missing numbers are in the middle of their public bounds.
 
         Columns in ``windows``, whose missing numbers are filled there, are left as they are, and so
-        are columns after those of the design.
+        are columns after those of the design. With ``overwrite`` the rows themselves are changed.
         """
         own = np.zeros(encoded.shape[1], dtype=bool)
         gaps = self.with_gaps.items()
@@ -387,7 +389,7 @@ class Design:
         cells = encoded.data[own[encoded.indices]] if sparse else encoded[:, own]
         if not np.isnan(cells).any():
             return encoded
-        filled = encoded.copy()
+        filled = encoded if overwrite else encoded.copy()
         middle = np.nan_to_num(cells, nan=0.5)
         if sparse:
             filled.data[own[filled.indices]] = middle

@@ -333,7 +333,7 @@ def _read(
             raise
         raise TableError(f"{problem} {found.hint}") from None
     X, y, groups = made
-    return EncodedRows(X, schema), y, groups
+    return EncodedRows(X, schema, is_own=True), y, groups
 
 
 def _unencoded(source: Any, schema: Schema, name: str) -> tuple[Any, Any, Any]:

@@ -141,6 +141,23 @@ def test_sparse_rows_that_store_zeros_have_the_same_windows():
     np.testing.assert_array_equal(stored.toarray(), X)
 
 
+def test_a_table_of_the_fit_itself_is_overwritten_and_no_other():
+    windows = FittedWindows((0, 2), np.array([0.0, 10.0]), np.array([4.0, 30.0]), 1.0)
+    X = np.array([[0.0, 1.0, 20.0], [3.0, 0.0, 0.0], [9.0, 1.0, np.nan]])
+    stored = sp.csr_array((X.ravel(), np.tile(np.arange(3), 3), np.arange(0, 10, 3)), (3, 3))
+    expected = windows.apply(X)
+    assert X[0].tolist() == [0.0, 1.0, 20.0]
+    locked = X.copy()
+    locked.flags.writeable = False
+    np.testing.assert_array_equal(windows.apply(locked, overwrite=True), expected)
+    own = X.copy()
+    assert windows.apply(own, overwrite=True) is own
+    np.testing.assert_array_equal(own, expected)
+    made = windows.apply(stored, overwrite=True)
+    assert np.shares_memory(made.data, stored.data)
+    np.testing.assert_array_equal(made.toarray(), expected)
+
+
 def test_rare_whole_numbers_have_a_window_of_one_step():
     """One row of 200 is 1, which noise hides: no window is narrower, and 54 of 60 are one step."""
     n = 10_000

@@ -7,9 +7,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from discreet.rows import AffineMap, as_rows
+from discreet.rows import AffineMap, RowWeights, as_rows
 from discreet.rows.bounds import gradient_error
-from discreet.rows.moments import cell_counts, column_counts, outer_sum, row_sum, square_sum
+from discreet.rows.moments import (
+    cell_counts,
+    column_counts,
+    edge_counts,
+    outer_sum,
+    row_sum,
+    square_sum,
+)
 
 from .questions import triangle
 
@@ -235,6 +242,35 @@ def test_columns_are_as_stored(make_layout):
     for j in (-1, 5):
         with pytest.raises(ValueError, match="column"):
             column_counts(rows_of(table), j, np.zeros(1))
+
+
+def test_entries_between_edges_are_those_of_a_histogram_in_every_layout(make_layout):
+    table = make_layout(X)
+    dense = np.asarray(table.toarray() if sp.issparse(table) else table, dtype=np.float64)
+    rows = rows_of(table)
+    own = rows.with_weights(RowWeights.of(np.linspace(0.0, 1.0, 300), 300))
+    edges = np.array([[-2.0, -0.5, 0.0, 1.0], [-1e9, -1.0, 3.0, 1e9]])
+    for some, weights in ((rows, np.ones(300)), (own, own.row_weights.values)):
+        counts = edge_counts(some, (3, 1), edges).values.reshape(2, 4)
+        for found, column, between in zip(counts, (3, 1), edges, strict=True):
+            values = np.clip(dense[:, column], between[0], between[-1])
+            expected = np.histogram(values, between, weights=weights)[0]
+            assert found == pytest.approx([*expected, 0.0], abs=1e-12)
+
+
+def test_entries_of_many_blocks_of_rows_are_counted_once_each():
+    tall = np.arange(3.0 * 70_000).reshape(-1, 3) % 7
+    tall[5::10, 1] = np.nan
+    sparse = sp.csr_array(tall)  # zeros are not stored
+    for table in (tall, sparse):
+        rows = as_rows(table, np.zeros(70_000), fit_intercept=False, gaps=True)
+        own = rows.with_weights(RowWeights.of(np.linspace(0.0, 1.0, 70_000), 70_000))
+        for some, weights in ((rows, np.ones(70_000)), (own, own.row_weights.values)):
+            counts = edge_counts(some, (0, 1), np.tile([0.0, 1.0, 2.0, 7.0], (2, 1))).values
+            codes = [np.nan_to_num(tall[:, j], nan=7.0).astype(int) for j in (0, 1)]
+            sums = [np.bincount(one, weights, 8) for one in codes]
+            expected = [[one[0], one[1], one[2:7].sum(), one[7]] for one in sums]
+            assert counts == pytest.approx(np.ravel(expected), rel=1e-12)
 
 
 def test_moments_need_a_bound_and_moves_need_numbers():

@@ -134,6 +134,7 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
     _errors_need: ClassVar[tuple[str, ...]] = ()
     _ratio: ClassVar[str] = ""  # name of exp(coefficient), where it is the ratio of something
     _booleans: tuple[int, ...] = field(init=False)
+    _is_own: bool = field(init=False)  # rows were made for the fit alone
 
     def _loss(self) -> Loss:
         """Return the row loss that the estimator's settings name."""
@@ -207,6 +208,7 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
         self.design_ = None
+        self._is_own = False
         schema = None if self.schema is None else as_schema(self.schema)
         if isinstance(X, EncodedRows):
             schema = X.schema
@@ -231,6 +233,7 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
                 )
             if design.discovered:
                 return self._read_raw(X, y, form)
+            self._is_own = design.contrasts or getattr(X, "is_own", True)
             encoded: tuple[Any, NDArray[Any]] = check_X_y(design.encode(X), y, **form)
             return encoded
         self._booleans = check_table(X)
@@ -346,7 +349,7 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
         `Inputs` says what the arguments are; it has what is known about the columns as well.
         """
         names = getattr(self, "feature_names_in_", None)
-        about |= {"names": names, "booleans": self._booleans}
+        about |= {"names": names, "booleans": self._booleans, "is_own": self._is_own}
         design = self.design_
         if design is not None:
             about |= {"names": design.feature_names, "design": design}

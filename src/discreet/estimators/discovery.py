@@ -195,6 +195,7 @@ def find(plan: LevelBudget, inputs: Inputs, session: Session) -> Inputs:
         design=design,
         names=design.feature_names,
         booleans=design.indicators,
+        is_own=True,
     )
 
 

@@ -268,16 +268,19 @@ def prepare(run: Run) -> tuple[Prepared, Problem]:
         data_norm=run.settings.data_norm,
         rate=method.rate,
         writes=problem.row_norm is not None or not method.solver.takes_transformed_rows,
+        overwrites=run.inputs.is_own and method.pairs is None,
     )
     recipe.check_table(inputs.X, problem.n_features)
     if method.division is not None:
         run.session.account.reserve(method.division)
     X = inputs.X
     if inputs.design is not None:
-        X = inputs.design.with_middles(X, _windows(method))
+        X = inputs.design.with_middles(X, _windows(method), overwrite=recipe.overwrites)
     targets = None if inputs.y is None else inputs.rules[0](inputs.y)
     make = partial(inputs.units.rows, targets=targets)
     prepared = pipeline.transform(recipe, X, make, run.session, run.streams, problem)
+    if not method.inference:
+        prepared = replace(prepared, sample=None)  # memory for the models
     return (prepared, problem) if inputs.units.even else _weighed(run, prepared)
 
 

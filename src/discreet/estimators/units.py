@@ -326,6 +326,8 @@ class Inputs:
         Factor and constant that bring margins of the fit to units of predictions.
     ends
         Public bounds of scaled targets that are clipped to them, if they are.
+    is_own
+        True if X was made for this fit alone, which may overwrite it.
     """
 
     X: Any
@@ -340,6 +342,7 @@ class Inputs:
     scale: float = 1.0
     centre: float = 0.0
     ends: tuple[float, float] | None = None
+    is_own: bool = False
 
     def labelled(self, rows: Rows, model: int) -> Rows:
         """Return the rows with the targets of a model; rows are made with those of the first."""

@@ -19,6 +19,9 @@ from discreet.core.questions import ColumnBounds
 from discreet.preparation.steps import FittedStep, Known, Share, Step
 from discreet.validate import FloatArray, check_fields, integer, number, vector
 
+_BLOCK = 2**15
+"""Numbers that are replaced at a time."""
+
 
 @dataclass(frozen=True)
 class Bounds(Step):
@@ -116,44 +119,40 @@ class FittedBounds(FittedStep):
         """Return whether the table has all of the columns."""
         return max(self.columns) < n_features
 
-    def apply(self, X: Any) -> Any:
-        """Return a table with the columns in [0, 1]; a sparse table stays sparse."""
-        if sp.issparse(X):
-            return self._apply_sparse(X)
-        out = np.array(X, order="C")
-        for at, column in enumerate(self.columns):
-            out[:, column] = self._scaled(at, X[:, column])
-        return out
+    def apply(self, X: Any, *, overwrite: bool = False) -> Any:
+        """Return a table with the columns in [0, 1]; a sparse table stays sparse.
 
-    def _scaled(self, at: int, values: NDArray[Any]) -> FloatArray:
+        With ``overwrite`` the numbers of X are replaced where its form allows it.
+        """
+        sparse: bool = sp.issparse(X)
+        stored = _stored_places(X, self.columns) if sparse else list(self.columns)
+        if stored is None:
+            return self._with_new_entries(X)
+        cells = X.data if sparse else X
+        if not (overwrite and cells.flags.c_contiguous and cells.flags.writeable):
+            cells = np.array(cells, order="C")
+        rows = cells.reshape(X.shape[0], -1)
+        height = max(_BLOCK // len(stored), 1)
+        for start in range(0, len(rows), height):
+            block = rows[start : start + height]
+            block[:, stored] = self._scaled(block[:, stored])
+        return sp.csr_array((cells, X.indices, X.indptr), shape=X.shape) if sparse else cells
+
+    def _scaled(self, values: NDArray[Any]) -> FloatArray:
+        """Return rows of the columns' numbers, after the map."""
         with np.errstate(over="ignore"):
-            moved = np.asarray(values, dtype=np.float64) - self.origin[at]
-            scaled: FloatArray = moved / self.unit[at]
+            moved = np.asarray(values, dtype=np.float64) - self.origin
+            scaled: FloatArray = moved / self.unit
         return np.clip(scaled, *self.limits, out=scaled)
 
-    def _apply_sparse(self, X: Any) -> Any:
-        """Replace the columns. Zeros may change, so the columns are made dense on the way.
-
-        A table that stores every entry of the columns, zeros too, keeps its structure.
-        """
+    def _with_new_entries(self, X: Any) -> Any:
+        """Replace columns of a sparse table: entries of 0 are not stored, and may change."""
         ours = np.zeros(X.shape[1], dtype=bool)
         ours[list(self.columns)] = True
-        stored = ours[X.indices]
-        if np.count_nonzero(stored) == X.shape[0] * len(self.columns) and X.has_canonical_format:
-            data = X.data.copy()
-            own = X.indices[stored]
-            cells = X.data[stored]
-            for at, column in enumerate(self.columns):
-                here = own == column
-                cells[here] = self._scaled(at, cells[here])
-            data[stored] = cells
-            return sp.csr_array((data, X.indices, X.indptr), shape=X.shape)
         kept = X.tocsr(copy=True)
         kept.data[ours[kept.indices]] = 0
         kept.eliminate_zeros()
-        dense = np.empty((X.shape[0], len(self.columns)), dtype=X.dtype)
-        for at, column in enumerate(self.columns):
-            dense[:, at] = self._scaled(at, np.asarray(X[:, [column]].toarray())[:, 0])
+        dense = self._scaled(X[:, list(self.columns)].toarray()).astype(X.dtype)
         new = sp.csr_array(dense)
         new = sp.csr_array(
             (new.data, np.array(self.columns, dtype=new.indices.dtype)[new.indices], new.indptr),
@@ -162,6 +161,20 @@ class FittedBounds(FittedStep):
         total = sp.csr_array(kept) + new
         total.sort_indices()
         return total.astype(X.dtype, copy=False)
+
+
+def _stored_places(X: Any, columns: Sequence[int]) -> list[int] | None:
+    """Return the places of columns among the entries of a row, if all rows store them there."""
+    each = X.indices.size // X.shape[0] if X.shape[0] else 0
+    if not each or not np.array_equal(X.indptr, np.arange(0, X.indices.size + 1, each)):
+        return None
+    rows = X.indices.reshape(-1, each)
+    first = rows[0].tolist()
+    if not set(columns) <= set(first) or not X.has_canonical_format:
+        return None
+    places = [first.index(column) for column in columns]
+    same = all((rows[:, at] == first[at]).all() for at in places)
+    return places if same else None
 
 
 def distinct(columns: Any) -> tuple[int, ...]:

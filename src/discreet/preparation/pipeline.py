@@ -130,6 +130,8 @@ class Recipe:
         that takes rows of any norm, such as `Radius`.
     writes
         True if the model needs a table: the prepared rows are written, once.
+    overwrites
+        True if the table was made for this fit alone, so that `Bounds` may replace its numbers.
     """
 
     steps: tuple[Step, ...] = ()
@@ -138,6 +140,7 @@ class Recipe:
     data_norm: float | None = None
     rate: float = 1.0
     writes: bool = False
+    overwrites: bool = False
 
     def check_table(self, X: Any, width: int) -> None:
         """Refuse a table by its shape, before a row is read.
@@ -196,6 +199,8 @@ class Stage:
         The stage whose mapped rows the table was written from, if it was.
     is_expanded
         True if an expansion has made features of the columns.
+    is_own
+        True if the table may be overwritten.
     """
 
     table: Any
@@ -206,6 +211,7 @@ class Stage:
     base: Rows | None = None
     before: Stage | None = None
     is_expanded: bool = False
+    is_own: bool = False
 
     def rows(self, *, fit_intercept: bool = False, row_norm: float | None = None) -> Rows:
         """Return the mapped rows; those of a norm above ``row_norm`` are clipped to it in moments.
@@ -231,7 +237,7 @@ class Stage:
     def then(self, step: FittedStep, seen: Rows) -> Stage:
         """Return the rows after a step that was fitted to the rows ``seen``."""
         if isinstance(step, FittedBounds):
-            return replace(self, table=_applied(step, self.table))
+            return replace(self, table=_applied(step, self.table, overwrite=self.is_own))
         affine = step.affine_map(self.affine, self.table.shape[1])
         if affine is None or affine is self.affine:  # the step leaves rows as they are
             return self
@@ -354,10 +360,10 @@ def transform(
     """Run the steps, each on what the one before made of X; return rows and what was released.
 
     ``make`` makes rows of a table: it knows the targets, and gives rows weights by which every unit
-    has a total weight of at most 1. X itself is never written to. What the steps do is one affine
-    map of the rows. Only `Bounds` and an expansion make a new table, a `Radius` after other steps,
-    which depends on the norms of mapped rows, and the end of the preparation, if the model needs a
-    table.
+    has a total weight of at most 1. X is not written to unless the recipe overwrites it. What the
+    steps do is one affine map of the rows. Only `Bounds` and an expansion make a new table, a
+    `Radius` after other steps, which depends on the norms of mapped rows, and the end of the
+    preparation, if the model needs a table.
 
     The session has each step's share of the budget reserved; no step uses a target. The problem
     may have a bound on the norm of rows after the preparation.
@@ -365,7 +371,7 @@ def transform(
     *Privacy.* Nothing is claimed for a sample: a row is in it at most once, so every answer has
     the sensitivity that it has on all rows. Proof: docs/proofs/preparation.md.
     """
-    stage = Stage(X, make)
+    stage = Stage(X, make, is_own=recipe.overwrites)
     known = None if recipe.data_norm is None else RowNorms.raw_up_to(recipe.data_norm)
     copies = recipe.copies
     sampling = Sampling(1.0 if copies else recipe.rate)
@@ -429,9 +435,9 @@ class Sampling:
         return rows.sample(self.rate, session.curator(rows, stream).generator())
 
 
-def _applied(step: FittedBounds | Written, table: Any) -> Any:
+def _applied(step: FittedBounds | Written, table: Any, **given: Any) -> Any:
     """Return the transformed table, wherever it is."""
-    return table.applied(step) if isinstance(table, BlockTable) else step.apply(table)
+    return table.applied(step) if isinstance(table, BlockTable) else step.apply(table, **given)
 
 
 def model_norm(

@@ -196,8 +196,8 @@ class FittedWindows(FittedBounds):
         """Half of the width of each window."""
         return self.high / 2 - self.low / 2
 
-    def _scaled(self, at: int, values: Any) -> FloatArray:
-        return np.nan_to_num(super()._scaled(at, values), copy=False, nan=0.0)
+    def _scaled(self, values: NDArray[Any]) -> FloatArray:
+        return np.nan_to_num(super()._scaled(values), copy=False, nan=0.0)
 
 
 def exponent_edges() -> FloatArray:

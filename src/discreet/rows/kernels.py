@@ -457,6 +457,20 @@ def cell_of(number, first, last):
 
 
 @kernel
+def sparse_values(rows, places, out):
+    """Write the entries of some columns of a CSR matrix to out, which has a row for each column.
+
+    ``places`` has the rows of out by column, and -1 for other columns.
+    """
+    indptr, indices, data = rows
+    for i in range(out.shape[1]):
+        for k in range(indptr[i], indptr[i + 1]):
+            place = places[np.uint64(indices[k])]
+            if place >= 0:
+                out[place, i] = data[k]
+
+
+@kernel
 def count(rows, n_rows, weights, map, first, last, among, counts):
     """Add each row's weight to the cells of its entries; one row of counts per column.
 

@@ -38,7 +38,7 @@ from discreet.rows.bounds import (
 from discreet.rows.data import RowData
 from discreet.rows.sparse import SparseTable
 from discreet.rows.sums import CLIP, Sum, carried_back, one_output
-from discreet.rows.table import KERNELS, LOSS_KERNELS, one_thread
+from discreet.rows.table import KERNELS, LOSS_KERNELS, blocks, one_thread
 from discreet.validate import FloatArray, integer, number
 
 NORM: Any = {"least": ROW_NORM_RANGE[0], "most": ROW_NORM_RANGE[1]}
@@ -306,16 +306,17 @@ def edge_counts(data: RowData, columns: Sequence[int], edges: FloatArray) -> Sum
     """
     data.need_stored("columns")
     weights = data.weights * data.weight_unit
-    found = []
-    for index, own in zip(columns, edges, strict=True):
-        column = data.table.column(index)
-        cells = cell_counts(column, own, weights)
-        from_edge = cells[1:-2:2] + cells[2:-1:2]
-        from_edge[-1] += cells[-2]
-        absent = np.isnan(column)
-        own_weights = weights[absent].astype(np.int64) if weights.size else absent
-        found.append(np.append(from_edge, own_weights.sum(dtype=np.int64)))
-    values = np.concatenate(found) / data.weight_unit
+    total = data.n_rows
+    if weights.size:
+        total = int(weights.astype(np.int64).sum())
+    cells = np.zeros((len(columns), 2 * edges.shape[1] + 1), dtype=np.int64)
+    for at in blocks(slice(0, data.n_rows), max(COUNTED // len(columns), 1)):
+        for own, values, between in zip(cells, data.table.values(at, columns), edges, strict=True):
+            own += cell_counts(values, between, weights[at])
+    counts = cells[:, 1:-1:2] + cells[:, 2::2]  # at an edge, and from there to the next one
+    counts[:, -2] += counts[:, -1]
+    counts[:, -1] = total - cells.sum(axis=1)
+    values = counts.ravel() / data.weight_unit
     return Sum(values, gradient_error(data.public_size, 1, math.sqrt(len(columns))))
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -81,11 +82,12 @@ class SparseTable(BaseTable):
         KERNELS.sparse_outer_add(self.block(at), scales, total)
         return total
 
-    def column(self, index: int) -> FloatArray:
-        values, found = np.zeros(self.n_rows), np.flatnonzero(self.indices == index)
-        found = found[found < self.indptr[-1]]
-        values[np.searchsorted(self.indptr, found, side="right") - 1] = self.data[found]
-        return values
+    def values(self, at: slice, columns: Sequence[int]) -> FloatArray:
+        places = np.full(self.n_features, -1)
+        places[list(columns)] = np.arange(len(columns))
+        out = np.zeros((len(columns), at.stop - at.start))
+        KERNELS.sparse_values(self.block(at), read_only(places), out)
+        return out
 
     def take(self, index: NDArray[np.intp]) -> Self:
         return type(self)(self._matrix(self.data)[index], in_order=True)

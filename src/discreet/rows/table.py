@@ -13,7 +13,7 @@ import contextlib
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Self, TypeVar
 
@@ -163,6 +163,15 @@ class BaseTable:
         """Return read-only, C-contiguous dense rows of float64, or of float32 if stored so."""
         raise NotImplementedError
 
+    def values(self, at: slice, columns: Sequence[int]) -> FloatArray:
+        """Return the entries of some columns, a row for each column."""
+        raise NotImplementedError
+
+    def column(self, index: int) -> FloatArray:
+        """Return a column."""
+        found: FloatArray = self.values(slice(0, self.n_rows), [index])[0]
+        return found
+
     def each(self, work: Callable[[slice], Result], times: int = 1) -> list[Result]:
         """Call ``work(at)`` for places of rows, in parts; it reads the entries this many times."""
         parts = in_parts(
@@ -230,9 +239,8 @@ class DenseTable(BaseTable):
         numbers = (scales, map.linear, map.offset, norm_inflation(self.n_features))
         KERNELS.norms(self.block(at), *numbers, out)
 
-    def column(self, index: int) -> FloatArray:
-        """Return a column."""
-        return self.array[:, index].astype(np.float64)
+    def values(self, at: slice, columns: Sequence[int]) -> FloatArray:
+        return np.ascontiguousarray(self.array[at][:, list(columns)].T, dtype=np.float64)
 
     def take(self, index: NDArray[np.intp]) -> Self:
         """Return a table of the named rows."""
