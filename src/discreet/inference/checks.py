@@ -15,7 +15,17 @@ from numpy.typing import ArrayLike
 from discreet.objectives.losses import Loss, Task, arrays, as_float
 from discreet.validate import FloatArray
 
-__all__ = ["AtBound", "BeyondCut", "Checks", "Moment", "Tails", "Variances"]
+__all__ = [
+    "AtBound",
+    "BeyondCut",
+    "Checks",
+    "CutSlopes",
+    "LargeCurvature",
+    "LargeSlope",
+    "Moment",
+    "Tails",
+    "Variances",
+]
 
 AT_BOUND = 1e-9
 """Targets are at a bound if they are this near to it, after the bounds were brought to 1."""
@@ -73,6 +83,68 @@ class BeyondCut(_Indicator):
         with np.errstate(over="ignore"):
             residual = m - y
             return as_float(np.where(np.abs(residual) > self.cut, np.sign(residual), 0.0))
+
+
+@dataclass(frozen=True)
+class LargeSlope(_Indicator):
+    """Slope 1 where the slope of another loss is larger than the cut; else 0."""
+
+    of: Loss
+    cut: float = 1.0
+
+    name: ClassVar[str] = "large-slope"
+
+    def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return the indicator."""
+        return as_float(np.abs(self.of.derivative(margin, target)) > self.cut)
+
+
+@dataclass(frozen=True)
+class LargeCurvature(_Indicator):
+    """Slope 1 where the curvature of another loss is larger than the cut; else 0."""
+
+    of: Loss
+    cut: float = 1.0
+
+    name: ClassVar[str] = "large-curvature"
+
+    def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return the indicator."""
+        return as_float(self.of.second_derivative(margin, target) > self.cut)
+
+
+@dataclass(frozen=True)
+class CutSlopes(Loss):
+    """Another loss whose slopes are cut to a size."""
+
+    of: Loss
+    cut: float = 1.0
+
+    name: ClassVar[str] = "cut-slopes"
+    task: ClassVar[Task] = "regression"
+
+    @property
+    def slope_bound(self) -> float:
+        """Bound on |φ'|."""
+        return min(self.cut, self.of.slope_bound)
+
+    @property
+    def curvature_bound(self) -> float | None:
+        """Bound on |φ''|: that of the other loss."""
+        return self.of.curvature_bound
+
+    def value(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return the other loss."""
+        return self.of.value(margin, target)
+
+    def derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return its slope, cut to the size."""
+        bound = self.slope_bound
+        return as_float(np.clip(self.of.derivative(margin, target), -bound, bound))
+
+    def second_derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        """Return its curvature."""
+        return self.of.second_derivative(margin, target)
 
 
 @dataclass(frozen=True, eq=False)

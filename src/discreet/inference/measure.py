@@ -12,6 +12,7 @@ family. docs/inference.md describes the method, docs/proofs/inference.md has the
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
@@ -29,7 +30,17 @@ from discreet.core.questions import (
     ScoreSum,
     ScoreVariances,
 )
-from discreet.inference.checks import AtBound, BeyondCut, Checks, Moment, Tails, Variances
+from discreet.inference.checks import (
+    AtBound,
+    BeyondCut,
+    Checks,
+    CutSlopes,
+    LargeCurvature,
+    LargeSlope,
+    Moment,
+    Tails,
+    Variances,
+)
 from discreet.objectives import Loss, Problem, Scored, Squared
 from discreet.validate import FloatArray, check_fields, number
 
@@ -151,7 +162,39 @@ USUAL_CUT = 3.5
 """Cut of residuals beyond which a larger clip of norms comes first."""
 
 WIDE_CUT_NOISE = 0.1
-"""Beyond that cut, noise in a score is this share of its sampling error."""
+"""The widest cut is one with which noise in a score is this share of its sampling error."""
+
+CUT_CANDIDATES = 8
+"""Number of cuts from `USUAL_CUT` to the widest, of which the smallest is taken that is not known
+to cut residuals, and of parts of a bound on slopes or on curvatures."""
+
+COUNTS = 3
+"""Counts that find one of so many candidates by halving."""
+
+CUT_STEP = math.sqrt(2.0)
+"""Ratio of these parts of a bound."""
+
+COUNT_SHARE = 0.004
+"""Part of the share for each count of rows beyond a candidate."""
+
+LEAST_CUT = 0.05
+"""So many rows, times √n, may be beyond a cut of slopes: they move no coefficient by more than a
+few hundredths of its standard error for each unit of their excess."""
+
+LEAST_STEEP = 0.002
+"""Share of the rows that may have a larger curvature than its narrower bound."""
+
+SCALE_SHARE = 0.01
+"""Part of the share for the variance of residuals."""
+
+MEDIAN_VARIANCE_ERROR = 0.1
+"""Relative error of a variance by the median size of residuals."""
+
+UNWEIGHTED = 1e9
+"""Clip of norms that makes no row weigh less, where a row's part is one number within a bound."""
+
+CANDIDATE_MIDDLE = 2.0**-0.03125
+"""A median is the upper end of an interval of sizes whose ends have the ratio 2^(1/16)."""
 
 INSIDE_SHARE = 0.01
 """Part of the share for the share of residuals within the cut, where that is below `USUAL_CUT`."""
@@ -169,8 +212,9 @@ difference between both sides: normal residuals of unequal spread have as many b
 BOUND_SHARE = 0.01
 """Part of the share for the share of targets at a bound."""
 
-VARIANCE_SHARE = 0.1
-"""Part of the share for the variances of single coefficients."""
+VARIANCE_SHARES = (0.01, 0.1)
+"""Smallest and largest part of the share for the variances of single coefficients: as much as their
+noise calls for at the widest cut."""
 
 VARIANCE_CUTS = (2.5, 8.0)
 """Smallest and largest norm of a unit's standardised scores over √p, beyond which it is cut."""
@@ -235,19 +279,23 @@ class Evidence:
     reason: str = ""
     checks: Checks = field(default_factory=Checks)
 
-    def with_mean_variance(self) -> Evidence:
+    def with_mean_variance(self, doubt: float) -> Evidence:
         """Return the evidence with the dispersion that variances of coefficients have on average.
 
-        Their noise is less than that of the mean squared score, whose bound grows with the cut.
+        ``doubt`` is what noise in the mean squared score has added to the sampling variance, whose
+        bound grows with the cut. It is replaced by that of the mean variance, if that is less.
         """
         found = self.checks.variances
         if found is None:
             return self
         mean = float(np.mean(found.ratio))
+        own = _doubt(found.error / (mean * math.sqrt(found.ratio.size)))
+        if own >= doubt:
+            return self
         variances = Variances(found.ratio / mean, found.error / mean)
         checks = replace(self.checks, variances=variances)
-        dispersion = mean * self.dispersion
-        return replace(self, sampling=mean * self.sampling, dispersion=dispersion, checks=checks)
+        sampling = mean * (1 + own) / (1 + doubt) * self.sampling
+        return replace(self, sampling=sampling, dispersion=mean * self.dispersion, checks=checks)
 
 
 class Wanted(NamedTuple):
@@ -420,6 +468,8 @@ class _Extras(NamedTuple):
     tails: float
     bound: float
     variances: float
+    cuts: float
+    scale: float
 
     @property
     def total(self) -> float:
@@ -452,14 +502,16 @@ class _Stage:
         extras = self._extras(turned.rows, mu, size, even)
         left = turned.left - (median if slopes.asked else 0.0) - extras.total
         cut = self._cut(mu, left, size, math.inf) if even else 0.0
+        scored = loss.scored(slopes.unit, cut) if even else loss.scored(slopes.unit)
         usual = replace(slopes.usual, slope=_slope_of(cut)) if even else slopes.usual
+        if extras.cuts and not even:
+            scored, usual = self._narrowed(turned.rows, weights, scored, usual, total)
         plan = self._dispersion_plan(turned, usual.slope, mu)
         left -= DISPERSION_SHARE if plan.measured else 0.0
         expected = replace(usual, curvature=turned.shorter * usual.curvature)
         enough = self._error(turned.few, mu, size, expected) < FEW_ERROR
         hessians = turned.few if enough else turned.rows
         smallest = turned.nearest * math.sqrt(size)
-        scored = loss.scored(slopes.unit, cut) if even else loss.scored(slopes.unit)
         asked = _Asked(turned.rows, hessians, plan.squares, scored, smallest, total, slopes.unit)
         longer = turned.matrix / np.where(
             np.arange(size) < self.problem.n_features, turned.factor, 1.0
@@ -474,9 +526,12 @@ class _Stage:
         share, factor = self._clip(hessians, mu, walk.left, size, expected)
         factor = max(turned.nearest, min(factor, plan.most))
         if even:
-            cut = self._cut(mu, left - share, size, factor)
+            widest = self._cut(mu, left - share, size, factor)
+            cut = self._unreached(turned.rows, weights, slopes.unit, (cut, widest), total)
             scored = loss.scored(slopes.unit, cut)
-        walk.asked = replace(asked, clip=math.sqrt(size) * factor, scored=scored)
+            plan = self._dispersion_plan(turned, _slope_of(cut), mu)
+        clip = math.sqrt(size) * factor
+        walk.asked = replace(asked, clip=clip, scored=scored, squared=plan.squares)
         (walk.short if precise else walk.long)(share)
         dispersion, doubt = self._dispersion(walk, plan, slopes.square)
         sampling = (1 + doubt) * dispersion / turned.rows.n_rows
@@ -484,7 +539,7 @@ class _Stage:
             walk.path, walk.deviation, dispersion, sampling, turned.matrix
         )
         found = replace(found, checks=self._checks(walk, extras, dispersion, turned))
-        return found if plan.stated else found.with_mean_variance()
+        return found if plan.stated else found.with_mean_variance(doubt)
 
     def _turned(
         self, size: int, total: float, left: float, choice: ExponentialMechanism
@@ -540,17 +595,121 @@ class _Stage:
         """Return what is measured beside the coefficients, by public numbers alone."""
         apart = math.sqrt(rows.curator.relation.rows_changed)
         noise = apart * VARIANCE_CUTS[0] ** 2 * size / (rows.n_rows * mu)
-        noise /= math.sqrt(VARIANCE_SHARE)
+        wide = (VARIANCE_CUTS[1] / VARIANCE_CUTS[0]) ** 2
         wanted = self.wanted.robust
         limit = MOST_VARIANCE_NOISE[1 if wanted or self.weighted else 0]
+        limit *= math.sqrt(VARIANCE_SHARES[1])
         robust = wanted is not False and self.wanted.basis is not None and noise < limit
-        bound = self.wanted.ends is not None and self.problem.fit_intercept and self.mapped
+        constant = self.problem.fit_intercept
+        bound = self.wanted.ends is not None and constant and self.mapped
+        narrows = not even and self.problem.loss.narrowed(0.5) is not None
+        counts = COUNTS * (even + 2 * narrows) * constant
         return _Extras(
             inside=INSIDE_SHARE * even,
             tails=TAIL_SHARE * even,
             bound=BOUND_SHARE * bound,
-            variances=VARIANCE_SHARE * robust,
+            variances=_within((noise * wide / VARIANCE_NOISE) ** 2, VARIANCE_SHARES) * robust,
+            cuts=COUNT_SHARE * counts,
+            scale=SCALE_SHARE * (even and constant and not self.weighted),
         )
+
+    def _narrowed(
+        self, rows: _Source, weights: FloatArray, scored: Scored, usual: _Usual, total: float
+    ) -> tuple[Scored, _Usual]:
+        """Return losses of smaller bounds, where hardly a row has larger slopes or curvatures.
+
+        Noise is in proportion to these bounds, which the bounds of the target state: for counts,
+        the largest.
+        """
+        loss = self.problem.loss
+        parts = CUT_STEP ** np.arange(1.0 - CUT_CANDIDATES, 1.0)
+        bound = loss.curvature_bound or 1.0
+        steep = [LargeCurvature(loss, part * bound) for part in parts]
+        flat = float(parts[self._first(rows, weights, steep, LEAST_STEEP, total)])
+        far = [LargeSlope(loss, part * loss.slope_bound) for part in parts]
+        first = self._first(rows, weights, far, LEAST_CUT / math.sqrt(rows.n_rows), total)
+        # one-sided tails: the next candidate is beyond what a count could miss
+        near = float(parts[min(first + 1, parts.size - 1)])
+        made = scored._replace(slopes=CutSlopes(loss, near * loss.slope_bound))
+        made = made._replace(curvature=loss.narrowed(flat) or loss)
+        slope = min(usual.slope / near, 1.0)
+        return made, _Usual(min(usual.curvature / flat, 1.0), slope)
+
+    def _unreached(
+        self,
+        rows: _Source,
+        weights: FloatArray,
+        unit: float,
+        ends: tuple[float, float],
+        total: float,
+    ) -> float:
+        """Return the smallest cut of residuals between two ends beyond which hardly a row is."""
+        narrow, wide = ends
+        if not self.problem.fit_intercept or wide <= max(narrow, USUAL_CUT):
+            return wide
+        cuts = np.geomspace(max(narrow, USUAL_CUT), wide, CUT_CANDIDATES)
+        far = [LargeSlope(Squared(), cut * unit) for cut in cuts]
+        return float(cuts[self._first(rows, weights, far, LEAST_CUT / math.sqrt(rows.n_rows), total)])
+
+    def _first(
+        self,
+        rows: _Source,
+        weights: FloatArray,
+        indicators: Sequence[Loss],
+        least: float,
+        total: float,
+    ) -> int:
+        """Return which indicator is the first that hardly a row has; the last needs no count.
+
+        Shares fall from each to the next, so halving the list finds it with `COUNTS` counts.
+        """
+        low = 0
+        high = len(indicators) - 1
+        while low < high:
+            middle = (low + high) // 2
+            share, deviation = self._share(rows, weights, indicators[middle], COUNT_SHARE * total)
+            if share <= least + deviation:
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def _share(
+        self, rows: _Source, weights: FloatArray, indicator: Loss, total: float
+    ) -> tuple[float, float]:
+        """Return the noisy share of units whose rows have an indicator, and its deviation.
+
+        Squares of weighted indicators would be less than the share, so there the constant's entry
+        of a score is asked for, among all others.
+        """
+        mechanism = Gaussian.sharing(total)
+        if self.weighted:
+            clip = CLIP_FACTORS[0] * math.sqrt(weights.size)
+            sums = rows.curator.ask(ScoreSum(indicator, weights, clip), mechanism)
+            found = float(sums.values[-1])
+        else:
+            constant = np.eye(weights.size)[-1:]
+            question = ScoreVariances(indicator, weights, UNWEIGHTED, constant, 1.0)
+            sums = rows.curator.ask(question, mechanism)
+            found = float(sums.values[0])
+        return found / rows.n_rows, sums.deviation / rows.n_rows
+
+    def _scale(self, walk: _Walk, total: float) -> float:
+        """Return the scale of residuals, by their noisy mean square and by their median size."""
+        asked = walk.asked
+        unit = asked.unit * CANDIDATE_MIDDLE
+        if not total:
+            return unit
+        window = asked.scored.curvature
+        bound = window.slope_bound
+        constant = np.eye(walk.weights.size)[-1:] / bound
+        rows = asked.scores
+        question = ScoreVariances(window, walk.path.points[-1], UNWEIGHTED, constant, 1.0)
+        sums = rows.curator.ask(question, Gaussian.sharing(total))
+        found = bound**2 * float(sums.values[0]) / rows.n_rows
+        noise = bound**2 * sums.deviation / rows.n_rows
+        found, _ = _together(found, noise, unit**2, MEDIAN_VARIANCE_ERROR)
+        return math.sqrt(max(found, unit**2 / 4))
 
     def _cut(self, mu: float, left: float, size: int, factor: float) -> float:
         """Return the cut of residuals over their scale, at a clip of norms over √p.
@@ -581,7 +740,8 @@ class _Stage:
         if walk.hessian.error > MOST_NOISE:
             return checks
         whole = walk.hessian.times(1.0 / walk.inside)
-        moment = Moment(whole.matrix, np.eye(at.size), whole.deviation, walk.path.unit)
+        unit = self._scale(walk, extras.scale * asked.total)
+        moment = Moment(whole.matrix, np.eye(at.size), whole.deviation, unit)
         checks = replace(checks, moment=moment)
         if extras.tails:
             tails = asked.tails(at, extras.tails, walk.hessian, 1.0 - walk.inside)
@@ -624,7 +784,7 @@ class _Stage:
         if guess:
             found, noise = _together(found, noise, guess)
         found = max(found, noise)
-        doubt = STUDENT / 4 * (noise / found) ** 2
+        doubt = _doubt(noise / found)
         # one that the likelihood states is replaced only by one that is less beyond the noise
         found += 2 * noise if plan.stated else 0.0
         found /= max(float(np.trace(walk.hessian.matrix)), 1e-300)
@@ -666,6 +826,11 @@ def _shortening(kept: FloatArray) -> FloatArray:
     return np.asarray((vectors * shorter) @ vectors.T)
 
 
+def _doubt(error: float) -> float:
+    """Return what a variance of this relative error needs more, as with Student's t."""
+    return STUDENT / 4 * error**2
+
+
 def _slope_of(cut: float) -> float:
     """Return the root mean square of normal numbers that are cut to a size, over that size."""
     inside = math.erf(cut / math.sqrt(2.0))
@@ -674,9 +839,14 @@ def _slope_of(cut: float) -> float:
     return math.sqrt(square) / cut
 
 
-def _together(found: float, noise: float, guess: float) -> tuple[float, float]:
-    """Return the weighted mean of a noisy number and a guess at it, and its error."""
-    own, other = noise**-2.0, (GUESS_ERROR * guess) ** -2.0
+def _together(
+    found: float, noise: float, guess: float, error: float = GUESS_ERROR
+) -> tuple[float, float]:
+    """Return the weighted mean of a noisy number and a guess at it, and its error.
+
+    The guess has a relative ``error``.
+    """
+    own, other = noise**-2.0, (error * guess) ** -2.0
     return (own * found + other * guess) / (own + other), (own + other) ** -0.5
 
 

@@ -62,6 +62,13 @@ class Advice:
         """Return this loss with its kinks rounded off over ``width``; itself if it has none."""
         return cast("Loss", self)
 
+    def narrowed(self, share: float) -> Loss | None:
+        """Return this loss for curvatures up to a share of its bound, or None.
+
+        It is None if the bound is the same for all tables, not one that the caller states.
+        """
+        return None
+
     def local(self, mean: float, deviation: float) -> Local:
         """Estimate the loss's shape at targets of this mean and deviation: advice for solvers.
 
@@ -131,6 +138,12 @@ def _log_link(mean: float, deviation: float, largest: float) -> tuple[float, flo
 
 class PoissonAdvice(Advice):
     """Advice of the Poisson loss."""
+
+    def narrowed(self, share: float) -> Loss | None:
+        """Return the loss of counts and means up to a share of the largest."""
+        from discreet.objectives.families import Poisson
+
+        return Poisson(share * cast("Poisson", self).limit)
 
     def local(self, mean: float, deviation: float) -> Local:
         """Take the best constant to be the logarithm of the mean target."""
