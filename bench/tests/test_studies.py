@@ -1,5 +1,6 @@
 """Studies and measurements behind the documentation run as documented, in small forms."""
 
+import importlib
 import lzma
 import runpy
 import sys
@@ -29,6 +30,13 @@ def study(monkeypatch, capsys):
         return code or 0, capsys.readouterr().out
 
     return run
+
+
+@pytest.fixture
+def findings(monkeypatch):
+    """The module of the study of intervals."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("bench.studies.findings")
 
 
 def test_audit_table(study):
@@ -71,13 +79,42 @@ def test_person_attack(study):
     assert said.count("| one person |") == said.count("| one row |") > 0
 
 
-def test_findings(study):
-    code, said = study("findings", "--fits", "2", "--cells", "linear, clean, n = 5,000", "at bound")
+def test_findings(study, tmp_path):
+    file = tmp_path / "found.csv"
+    cells = ("--output", file, "--cells", "linear, clean, n = 5,000", "at bound")
+    code, said = study("findings", "--fits", "2", *cells)
     assert code == 0
     rows = [line.split(" | ") for line in said.splitlines() if "ε = " in line]
-    assert [row[1] for row in rows] == ["model", "robust"] * 3
+    assert [row[1] for row in rows] == ["robust", "model"] * 3
     marked = [float(row[8]) for row in rows]
     assert marked[2:] == [1.0] * 4  # 3 % of the targets at a bound are noticed
+    written = file.read_text()
+    code, said = study("findings", "--fits", "2", *cells, "linear, joint")  # the others are there
+    assert code == 0
+    kinds = [line.split(" | ")[1] for line in said.splitlines() if "ε = " in line]
+    assert kinds == ["robust", "model", "submodel"]
+    assert set(written.splitlines()) < set(file.read_text().splitlines())
+
+
+def test_the_table_of_the_page_is_made_of_the_committed_results(findings):
+    text = findings.PAGE.read_text(encoding="utf-8")
+    assert findings.page(text, findings.read(findings.RESULTS)) == text
+
+
+def test_coverage_that_is_surely_wrong_is_told_apart_from_chance(findings):
+    z = np.random.default_rng(1).standard_normal((400, 5))
+    for factor, wrong in ((1.0, False), (0.75, True), (1.3, True)):
+        marked = np.zeros(5, dtype=bool)
+        fits = [findings.Fit(row * factor, np.ones(5), marked, 0.5) for row in z]
+        assert findings.outside(findings.summed(fits)) is wrong
+    found = findings.summed([findings.Fit(row, np.ones(5), marked, 0.5) for row in z])
+    inside = (np.abs(z) < 1.959964).mean()
+    assert found["coverage"] == pytest.approx(inside)
+    half = 1.96 * np.sqrt(inside * (1 - inside) / z.size)  # of independent intervals
+    assert found["coverage high"] - found["coverage"] == pytest.approx(half, rel=0.15)
+    assert (found["refused"], found["marked"], found["5 %"]) == (0.0, 0.0, 0.0)
+    none = [findings.Fit(np.full(5, np.nan), np.ones(5), marked, np.nan)]
+    assert findings.summed(none)["refused"] == 1.0
 
 
 def test_rare_columns(study):

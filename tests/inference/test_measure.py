@@ -26,14 +26,18 @@ from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
 from discreet.core.questions import CurvatureSum, NoisySum, ScoreSquareSum, ScoreSum, ScoreVariances
 from discreet.estimators import method
+from discreet.inference.checks import Checks, CutSlopes, LargeCurvature, LargeSlope, Variances
 from discreet.inference.measure import (
     CLIP_FACTORS,
+    COUNTS,
+    CUT_CANDIDATES,
     HESSIAN_ERROR,
     HESSIAN_SHARES,
     MOST_NOISE,
     NEAR,
     SHARE,
     STUDENT,
+    Evidence,
     _Asked,
     _Hessian,
     _Path,
@@ -55,7 +59,7 @@ from discreet.inference.rule import (
 )
 from discreet.objectives import Logistic, Poisson, Squared
 from discreet.preparation import Centre, Radius, Scale, Whiten
-from discreet.rows import Rows, as_rows
+from discreet.rows import Rows, RowWeights, as_rows
 from discreet.solvers import GD, Newton
 
 FALSE_ALARM = 1e-6
@@ -362,6 +366,134 @@ def walked(how, distance=0.01, *, bent=True, **settings):
     assert all(share > 0 for _, share in answers.asked)
     assert len({round(share, 12) for kind, share in answers.asked[2:] if kind == "score"}) == 1
     return [kind[0] for kind, _ in answers.asked]
+
+
+@pytest.mark.parametrize("first", range(CUT_CANDIDATES))
+def test_the_first_candidate_beyond_which_hardly_a_row_is_takes_few_counts(first):
+    asked = []
+
+    class Counted(_Stage):
+        def _share(self, rows, weights, indicator, total):
+            asked.append(indicator.cut)
+            return (0.1 if indicator.cut < first else 0.0019), 0.001
+
+    stage = Counted(None, None, None, False, True)
+    candidates = [LargeSlope(Logistic(), float(k)) for k in range(CUT_CANDIDATES)]
+    assert stage._first(None, np.zeros(2), candidates, 0.001, 1.0) == first
+    assert len(asked) == COUNTS
+
+
+@pytest.mark.parametrize("people", [False, True])
+def test_a_share_of_rows_is_counted_with_known_noise(people):
+    """For people it is the mean of their own shares. Six deviations."""
+    rng = np.random.default_rng(3)
+    X, y = rng.standard_normal((3_000, 2)), rng.poisson(2.0, 3_000) / 20.0
+    weights = np.array([0.2, -0.1, -2.3])
+    units = None
+    if people:
+        codes = np.arange(3_000, dtype=np.int64) // 2
+        units = RowWeights.of(np.full(3_000, 0.5), 1_500, grouped=True, codes=codes)
+    rows = as_rows(X, y, weights=units) if people else as_rows(X, y)
+    account = Account(Budget(30.0, 1e-6, "add_remove"), unit="person" if people else "row")
+    curator = Curator(rows, account, Noise(SeededBits(0)))
+    curator.open("gdp")
+    stage = _Stage(None, None, None, people, True)
+    loss = LargeSlope(Poisson(1.0), 0.1)
+    source = _Source(curator, 1_500 if people else 3_000)
+    share, deviation = stage._share(source, weights, loss, 1.0)
+    slopes = np.minimum(np.exp(X @ weights[:2] + weights[2]), 1.0) - y
+    assert 0.05 < np.mean(np.abs(slopes) > 0.1) < 0.5
+    assert abs(share - np.mean(np.abs(slopes) > 0.1)) < 6 * deviation + 0.01 * people
+    assert deviation < 0.01
+
+
+def test_losses_that_count_and_cut():
+    margins, targets = np.array([-2.0, -1.0, -0.5]), np.array([0.0, 1.0, 0.2])
+    loss = Poisson(1.0)
+    slopes = np.exp(margins) - targets
+    cut = CutSlopes(loss, 0.3)
+    assert cut.slope_bound == 0.3
+    assert cut.derivative(margins, targets) == pytest.approx(np.clip(slopes, -0.3, 0.3))
+    assert cut.second_derivative(margins, targets) == pytest.approx(np.exp(margins))
+    assert CutSlopes(loss, 2.0).slope_bound == 1.0
+    large = LargeSlope(loss, 0.3).derivative(margins, targets)
+    assert large.tolist() == (np.abs(slopes) > 0.3).tolist()
+    steep = LargeCurvature(loss, 0.3).derivative(margins, targets)
+    assert steep.tolist() == (np.exp(margins) > 0.3).tolist()
+    narrow = loss.narrowed(0.25)
+    assert (narrow.curvature_bound, narrow.slope_bound) == (0.25, 0.25)
+    assert Logistic().narrowed(0.25) is None
+
+
+def test_the_mean_variance_replaces_a_dispersion_that_is_known_less():
+    """What noise in the squared scores has added is taken off; the mean ratio has less noise."""
+    identity = np.eye(4)
+    checks = Checks(variances=Variances(np.array([0.8, 0.9, 1.0, 1.3]), 0.02))
+    parts = (identity, identity, identity, np.zeros((0, 4)), identity)
+    found = Evidence(np.zeros(4), 2.5 * identity, *parts[1:], 1.0, 2.0, checks=checks)
+    doubt = STUDENT / 4 * 0.01**2  # that of a relative error of 0.02 over √4 values
+    made = found.with_mean_variance(0.25)
+    assert made.dispersion == pytest.approx(2.0)
+    assert made.sampling == pytest.approx(2.0 * (1 + doubt) * identity)
+    narrow = replace(found, checks=Checks(variances=Variances(np.full(4, 0.9), 0.02)))
+    made = narrow.with_mean_variance(0.25)
+    assert made.dispersion == pytest.approx(1.8)
+    assert made.checks.variances.ratio == pytest.approx(np.ones(4))
+    assert narrow.with_mean_variance(1e-9) is narrow  # the dispersion is known better
+
+
+def test_wide_bounds_of_counts_cost_little():
+    """Nothing of a table with counts to 15 is near 100: its errors are nearly the same."""
+    rng = np.random.default_rng(12)
+    X = rng.standard_normal((20_000, 5))
+    y = rng.poisson(np.exp(X @ [0.18, -0.12, 0.18, -0.12, 0.0] + 0.5)).astype(float)
+    errors = []
+    for high in (15.0, 100.0):
+        model = PoissonRegressor(3.0, 1e-6, target_bounds=(0, high), inference=True)
+        errors.append(model.fit(X, y).standard_errors_)
+    assert np.isfinite(errors).all()
+    assert (errors[1] < 1.5 * errors[0]).all()
+
+
+@pytest.mark.parametrize("kind", [LinearRegression, PoissonRegressor])
+def test_at_a_large_budget_estimates_are_those_without_privacy(kind):
+    """Within a tenth of a standard error, six deviations of the noise, which is as small.
+
+    One in 10^7 fits has a coefficient beyond six deviations.
+    """
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((20_000, 3))
+    score = X @ [0.4, -0.3, 0.2] + 0.7
+    if kind is LinearRegression:
+        y = score + rng.standard_normal(20_000)
+        bounds = (-12, 12)
+    else:
+        y = rng.poisson(np.exp(score)).astype(float)
+        bounds = (0, 30)
+    model = kind(100.0, 1e-6, target_bounds=bounds, inference=True).fit(X, y)
+    V = np.column_stack([np.ones(20_000), X])
+    exact = np.zeros(4)
+    for _ in range(30):
+        mean = V @ exact if kind is LinearRegression else np.exp(V @ exact)
+        curved = np.ones(20_000) if kind is LinearRegression else mean
+        hessian = (V * curved[:, None]).T @ V
+        exact = exact + np.linalg.solve(hessian, V.T @ (y - mean))
+    errors = np.sqrt(np.diag(np.linalg.inv(hessian)))
+    found = np.append(model.intercept_, model.coef_)
+    noise = np.sqrt(model.tidy()["noise_share"].to_numpy()) * model.standard_errors_
+    assert (noise < 0.1 * errors).all()
+    assert (np.abs(found - exact) < 6 * noise + 0.1 * errors).all()
+    assert model.standard_errors_ == pytest.approx(errors, rel=0.12)
+
+
+def test_the_variance_of_new_targets_does_not_depend_on_long_rows():
+    """Columns with heavy tails: their rows weigh less, and residuals are measured without."""
+    rng = np.random.default_rng(13)
+    X = rng.standard_t(2.5, (20_000, 8)).clip(-30, 30)
+    y = X @ np.full(8, 0.2) + rng.standard_normal(20_000)
+    model = LinearRegression(3.0, 1e-6, target_bounds=(-30, 30), inference=True).fit(X, y)
+    found = model.predict_interval(X[:2]).residual
+    assert found == pytest.approx(1.0, rel=0.12)  # noise 0.012, in units of a guess of 0.1
 
 
 def test_walks_spend_what_is_left_and_ask_for_few_hessians():

@@ -649,7 +649,9 @@ class _Stage:
             return wide
         cuts = np.geomspace(max(narrow, USUAL_CUT), wide, CUT_CANDIDATES)
         far = [LargeSlope(Squared(), cut * unit) for cut in cuts]
-        return float(cuts[self._first(rows, weights, far, LEAST_CUT / math.sqrt(rows.n_rows), total)])
+        return float(
+            cuts[self._first(rows, weights, far, LEAST_CUT / math.sqrt(rows.n_rows), total)]
+        )
 
     def _first(
         self,
