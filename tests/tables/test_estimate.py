@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from discreet import Ledger
-from discreet.core import Budget, Laplace, PermuteAndFlip
+from discreet.core import Budget, Laplace, PermuteAndFlip, ranges
 from discreet.errors import (
     BudgetExceeded,
     NotSupported,
@@ -241,6 +241,24 @@ class TestPrivateDraft:
             warnings.simplefilter("ignore", PrivacyLeakWarning)
             draft_private(csv_file, 1.0, 1e-9, "add_remove", coverage=0.8, **settings)
 
+    @pytest.mark.parametrize("shape", ["normal", "exponential", "logistic"])
+    def test_a_target_that_the_budget_cannot_resolve_is_kept(self, tmp_path, shape):
+        """1,338 numbers at ε = 0.25: bounds aim to cut half of them, and keep 99 % once widened.
+
+        The noise is seeded.
+        """
+        rng = np.random.default_rng(5)
+        place = (1000.0,) if shape == "exponential" else (1000.0, 300.0)
+        settings = {"target": "y", "task": "numbers", "kinds": {"a": "hashed"}}
+        for seed in range(5):
+            numbers = getattr(rng, shape)(*place, 1338)
+            path = tmp_path / f"{seed}.csv"
+            path.write_text("a,y\n" + "".join(f"1,{number}\n" for number in numbers))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)
+                made = private(path, 0.25, random_state=seed, **settings).target
+            assert np.mean((numbers >= made.low) & (numbers <= made.high)) >= 0.99
+
     def test_categories_that_are_not_all_rows_have_a_column_for_the_others(self, tmp_path):
         """A tenth of the cells is missing or rare: 300 rows, and noise of a scale below 1."""
         path = tmp_path / "t.csv"
@@ -349,7 +367,13 @@ class TestBudget:
         assert times == 2
         assert 2 * bounds.epsilon == pytest.approx(share + share * 7 / 8, rel=1e-6)  # and age's
         assert all(1 / used.scale == pytest.approx(share * 7 / 8, rel=1e-6) for used in of_texts)
-        assert (made.target.low, made.target.high) == (0.0, 9900.0)
+        # Bounds of 0 and 9,900 aim to cut 5 % of the rows, and are widened about their middle.
+        cut = 2 * ranges.tail_share(0.995, N, bounds)
+        factor = math.log(0.01) / math.log(1 - (1 - cut) ** 2)
+        ends = np.array([4950 - factor * 4950, 4950 + factor * 4950])
+        assert (made.target.low, made.target.high) == pytest.approx(ends, rel=0.1)
+        assert made.target.low <= ends[0]
+        assert made.target.high >= ends[1]
 
     @pytest.mark.parametrize("task", ["classes", "numbers"])
     def test_a_stated_task_is_not_voted_on_and_costs_no_more(self, csv_file, charges, task):

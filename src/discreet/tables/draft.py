@@ -490,8 +490,10 @@ def draft_private(
     coverage : float
         Share of a column's numbers that its bounds keep as they are, but for a chance of 0.1 %.
         Where the budget cannot buy that, by public numbers, nothing is spent on bounds of the
-        column: the fit finds them with part of its own budget. A numeric target always has bounds,
-        and a warning says how much they keep if that is less.
+        column: the fit finds them with part of its own budget. A numeric target always has bounds.
+        Where they may cut a larger share s than 1 − ``coverage``, they are widened about their
+        middle log(1 − ``coverage``)/log(s) times, which keeps enough of a target whose tails fall
+        at least exponentially. A warning says so.
     ledger, progress, random_state
         As in an estimator; ``progress`` is called with the share of the work that is done.
     path, target, delimiter, encoding, names, missing, decimal, dates, kinds, prefixes

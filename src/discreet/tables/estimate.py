@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from discreet.accounting.profiles import Mechanism
@@ -222,7 +222,10 @@ class Estimate:
             for name, epsilon in rest.items()
             if kinds[name] == "categorical"
             or name == target
-            or (kinds[name] == "numeric" and not (size and self._cuts(epsilon / 2, size)))
+            or (
+                kinds[name] == "numeric"
+                and not (size and self._cuts_much(self._cut(epsilon / 2, size)))
+            )
         }
         left = sum(epsilon for name, epsilon in rest.items() if name not in asked)
         if target in asked and kinds[target] == "numeric":
@@ -230,10 +233,35 @@ class Estimate:
             return asked
         return {name: epsilon + left / len(asked) * _ROUNDING for name, epsilon in asked.items()}
 
-    def _cuts(self, epsilon: float, size: int) -> bool:
-        """Return True if bounds, each found with this ε, may cut more than they should."""
-        tail = tail_share(self._aim, size, PermuteAndFlip(epsilon, monotone=False))
-        return tail > (1 - self._aim) / 2 + 2.0**-20  # shares are rounded up
+    def _cut(self, epsilon: float, size: int) -> float:
+        """Return the share of the rows that bounds, each found with this ε, aim to cut."""
+        return 2 * tail_share(self._aim, size, PermuteAndFlip(epsilon, monotone=False))
+
+    def _cuts_much(self, cut: float) -> bool:
+        """Return True if bounds that aim to cut a share, and their noise, may cut too much."""
+        return cut > 1 - self._aim + 2.0**-19  # shares are rounded up
+
+    def _widening(self, cut: float) -> float:
+        """Return the factor by which bounds of a target are widened that aim to cut a share of it.
+
+        Their noise may cut the same share of what is left. Where the survival function S of the
+        distance from the middle is log-concave, as for tails that fall at least exponentially,
+        S(k·h) ≤ S(h)^k: the widened bounds keep what they should.
+        """
+        outside = 1 - (1 - cut) ** 2
+        return max(math.log(1 - self.coverage) / math.log(outside), 1.0)
+
+    def _widened(self, target: Target, share: ColumnShare, n_rows: int) -> Target:
+        """Return a numeric target with bounds that are widened about their middle, and round."""
+        if target.low is None or target.high is None or share.bounds is None:
+            return target
+        factor = self._widening(self._cut(share.bounds.epsilon, n_rows))
+        if factor == 1.0:
+            return target
+        middle = target.low + (target.high - target.low) / 2
+        reach = (target.high - target.low) / 2 * factor
+        low = _two_digits(math.floor, middle - reach, share.whole)
+        return replace(target, low=low, high=_two_digits(math.ceil, middle + reach, share.whole))
 
     def _asked_names(self, found: Layout, stated: Mapping[str, columns.Kind]) -> list[str]:
         """Return the columns that are asked about: those whose content is not public."""
@@ -335,6 +363,8 @@ class Estimate:
                 if own is None:
                     made[name] = columns.Ignored(_NO_CLASSES)
                     warnings.warn(f"{name!r} {_NO_CLASSES}.", UserWarning, stacklevel=5)
+                else:
+                    own = self._widened(own, answers[name].share, n_rows)
             elif name in answers:
                 made[name] = self._column(answers[name], n_rows)
             else:
@@ -361,7 +391,7 @@ class Estimate:
         """
         share = answer.share
         if answer.bounds is not None and share.bounds is not None:
-            if self._cuts(share.bounds.epsilon, n_rows):
+            if self._cuts_much(self._cut(share.bounds.epsilon, n_rows)):
                 return _left_to_the_fit(share.whole)
             low, high = answer.bounds
             settings: Any = {"missing": True, "invalid": "missing", "integer": share.whole}
@@ -399,15 +429,17 @@ class Estimate:
         weak = []
         for share in shares:
             own = share.bounds if share.name == found.target else None  # others are left to the fit
-            tail = 0.0 if own is None else tail_share(self._aim, n_rows, own)
+            cut = 0.0 if own is None else self._cut(own.epsilon, n_rows)
             rare = share.histogram is not None and share.histogram.threshold >= n_rows / 2
-            if tail >= 0.25 or rare:
+            if cut >= 0.5 or rare:
                 weak.append(share.name)
-            elif 2 * tail > 1 - self.coverage:
+            elif self._cuts_much(cut):
                 texts.append(
                     f"The budget is too small to keep {self.coverage:.0%} of the numbers of the "
-                    f"target {share.name!r}: its bounds will keep about {1 - 2 * tail:.1%}, and "
-                    "clip the rest. Spend more, or fill in bounds that are publicly known."
+                    f"target {share.name!r}: bounds that keep about {1 - cut:.1%} "
+                    f"were found and widened {self._widening(cut):.1f} times, which is enough if "
+                    "the tails of the target fall at least exponentially. If bounds are publicly "
+                    "known, write them under [target] in the schema; or spend more."
                 )
         if weak:
             texts.append(
@@ -417,6 +449,13 @@ class Estimate:
             )
         for text in texts:
             warnings.warn(text, UserWarning, stacklevel=5)
+
+
+def _two_digits(towards: Callable[[float], int], value: float, whole: bool) -> float:
+    """Return a number of two digits beside a value, as bounds are; ``towards`` rounds."""
+    power = math.floor(math.log10(abs(value))) - 1 if value else 0
+    power = max(power, 0) if whole else power
+    return float(f"{towards(value / 10.0**power)}e{power}")
 
 
 def _left_to_the_fit(whole: bool) -> columns.Numeric:
