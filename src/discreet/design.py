@@ -397,6 +397,13 @@ class Design:
             filled[:, own] = middle
         return filled
 
+    def contrasted(self, encoded: Any) -> Any:
+        """Return rows of this design without the features of reference levels, as a copy."""
+        design = self.for_inference()
+        if design.width == self.width:
+            return encoded
+        return design._without_references(encoded.copy())
+
     def _without_references(self, encoded: Any) -> NDArray[Any] | sp.csr_array:
         """Leave the features of reference levels out of rows that have those of all levels."""
         averaged = []

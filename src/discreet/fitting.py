@@ -220,7 +220,7 @@ def fit(
     own = declared.target
     assert own is not None  # a schema without one was refused
     declared.check_cost(relation, declared.unit)
-    if settings.get("inference") and settings.get("features", "auto") == "auto":
+    if settings.get("inference") is True and settings.get("features", "auto") == "auto":
         settings["features"] = "linear"  # a curve has no coefficient
     estimator = _estimator(
         own,

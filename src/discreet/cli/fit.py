@@ -189,7 +189,7 @@ def fit(
             data_norm=data_norm,
             fit_intercept=intercept,
             features=features,
-            inference=inference,
+            inference=inference or "auto",
             random_state=test_seed,
             **more,
         )

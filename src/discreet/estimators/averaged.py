@@ -20,7 +20,6 @@ from discreet.design import Group
 from discreet.errors import AveragedCellsWarning
 from discreet.estimators.effects import noisy_means, released_means
 from discreet.estimators.layout import column_names
-from discreet.tables import Categorical
 from discreet.validate import FloatArray
 
 __all__ = ["average_levels", "columns", "count", "text", "warn"]
@@ -33,16 +32,21 @@ def columns(model: Any) -> NDArray[np.intp]:
     """Return the columns of X, by number, that a fitted model gives no weight.
 
     Columns that features are made of are left out. There are none in a constant model, and in one
-    with ``inference=True``, whose weights the caller may select.
+    whose weights are those of a table of coefficients: the caller may select them.
     """
     weights = np.atleast_2d(model.coef_)
     expansion = model.features_.expansion
     width = model.n_encoded_
     kept = np.arange(width) if expansion is None else expansion.kept(width)
-    if model.inference or not weights.any():
+    if _tabulated(model) or not weights.any():
         return kept[:0]
     without = ~np.asarray(weights.any(axis=0))[: kept.size]
     return kept[without]
+
+
+def _tabulated(model: Any) -> bool:
+    """Return whether predictions have the very weights that the table of coefficients shows."""
+    return bool(model.covariances_) and model.covariances_[0].weights is None
 
 
 def average_levels(model: Any, X: Any, scores: FloatArray) -> None:
@@ -53,7 +57,8 @@ def average_levels(model: Any, X: Any, scores: FloatArray) -> None:
     weights = np.atleast_2d(model.coef_)
     for group, features, without in _levels(model, X):
         own = weights[:, features]
-        scores[without] += own @ (shares(model, group) - encoded_average(group))
+        cells: Any = X[:, group.start : group.stop][np.flatnonzero(without)]
+        scores[without] += own @ shares(model, group) - cells @ own.T
 
 
 def average_cells(model: Any, X: Any, rows: FloatArray) -> None:
@@ -73,7 +78,8 @@ def _levels(model: Any, X: Any) -> Iterator[tuple[Group, slice, NDArray[np.bool_
         cells: Any = X[:, group.start : group.stop]
         if group.contrasts:
             first = np.asarray(X[:, [group.start]].sum(axis=1)).ravel()
-            yield group, features, (first > 0.0) & (first < 1.0)
+            dropped = np.asarray(cells @ (~has_weight(model, group)).astype(np.float64))
+            yield group, features, ((first > 0.0) & (first < 1.0)) | (dropped >= 1.0)
             continue
         carried = np.asarray(cells @ has_weight(model, group).astype(np.float64)) > 0.0
         yield group, features, ~carried
@@ -89,19 +95,11 @@ def features_of(model: Any, group: Group) -> slice:
 
 
 def has_weight(model: Any, group: Group) -> NDArray[np.bool_]:
-    """Return which levels of a column have a weight; in models with intervals all have."""
-    if model.inference:
+    """Return which levels of a column have a weight; all have that a caller may have selected."""
+    if _tabulated(model):
         return np.ones(group.stop - group.start, dtype=bool)
     weights = np.atleast_2d(model.coef_)[:, features_of(model, group)]
     return np.asarray((weights != 0.0).any(axis=0))
-
-
-def encoded_average(group: Group) -> FloatArray:
-    """Return the features of a cell that is not among the levels, as a design encodes it."""
-    found = np.zeros(group.stop - group.start)
-    if isinstance(group.column, Categorical) and group.contrasts:
-        found[: group.listed] = 1 / len(group.column.values)
-    return found
 
 
 def shares(model: Any, group: Group) -> FloatArray:

@@ -96,7 +96,7 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
     features: str = "auto"
     columns: Sequence[int | str] | Mapping[int | str, Any] | None = None
     schema: Schema | str | os.PathLike[str] | None = None
-    inference: bool = False
+    inference: bool | str = "auto"
     cov_type: str | None = None
     weight_bound: float | None = None
     random_state: Any = None
@@ -170,8 +170,11 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
         alpha = number("alpha", self.alpha, least=0.0, most=1e50)
         if self.data_norm is not None:
             number("data_norm", self.data_norm, least=1e-50, most=1e50)
-        flag("inference", self.inference)
-        if self.inference and not self._has_intervals:
+        if isinstance(self.inference, str):
+            choice("inference", self.inference, ("auto",))
+        else:
+            flag("inference", self.inference)
+        if self.inference is True and not self._has_intervals:
             raise NotSupported(
                 f"{type(self).__name__} has no intervals: its coefficients estimate no parameter "
                 "of a distribution. Leave inference=False, or use LogisticRegression."
@@ -223,7 +226,7 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
         check_target(y, numbers=numbers)
         form: Any = {"y_numeric": numbers, "ensure_all_finite": False, **_TABLES}
         if design is not None:
-            design = design.for_inference() if self.inference else design
+            design = design.for_inference() if self.inference is True else design
             self._keep_design(design)
             if design.discovered and self.features == "pairs":
                 raise NotSupported(

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from discreet import engines
 from discreet.core import Budget
 from discreet.errors import NotSupported, PrivacyLeakWarning
-from discreet.estimators import coefficients
+from discreet.estimators import averaged, coefficients
 from discreet.estimators.base import PrivateLinearModel, by_blocks
 from discreet.estimators.engine import Fitted
 from discreet.estimators.familiar import familiar
@@ -169,7 +169,7 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mis
             )
         method = settings.method
         joint = None
-        if not (two or self.inference):
+        if not (two or self.inference is True):
             joint = _joint(settings.loss, n_classes, auto=method is None)
         # every solver of the rule takes several outputs
         if joint is not None and (method is None or method.solver.fits_jointly()):
@@ -594,8 +594,8 @@ class LogisticRegression(LinearClassifier):
         if len(self.classes_) != 2:
             raise NotSupported("intervals of probabilities are for models of two classes.")
         table = self._read_new(X)
-        scores = self._margins(table)[:, 0]
-        found = coefficients.intervals(self, table, scores, level, 0.0)
+        averaged.warn(self, table)
+        found = coefficients.intervals(self, table, level, 0.0)
         return found._replace(low=expit(found.low), high=expit(found.high))
 
     @by_blocks

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
+from discreet.core import Budget
 from discreet.design import Design, Group
 from discreet.errors import NotSupported
 from discreet.estimators import averaged, familiar
@@ -39,6 +40,7 @@ from discreet.inference import (
     score_intervals,
 )
 from discreet.inference.covariance import chosen as with_errors
+from discreet.inference.rule import comes_along
 from discreet.inference.selection import selected as choose_coefficients
 from discreet.preparation.pipeline import unclipped_map
 from discreet.statement import neighbours
@@ -48,8 +50,17 @@ from discreet.validate import FloatArray, choice
 
 NOT_MEASURED = (
     "this fit released no Hessian of the model, and its coefficients are made for predictions: "
-    "shrunk, or at small budgets up to twice too large. Fit with inference=True, which pays for "
-    "intervals with a part of the budget"
+    "shrunk, or at small budgets up to twice too large"
+)
+LEFT_OUT = f"{NOT_MEASURED}. Fit with inference='auto' or True"
+OF_FEATURES = f"{NOT_MEASURED}. Fit with features='linear', as a curve has no single coefficient"
+OF_CHOICE = (
+    f"{NOT_MEASURED}. They come with fits of one model by solver='auto', for rows of equal weight "
+    "and without settings of penalty or preparation; inference=True pays for them in others"
+)
+OF_BUDGET = (
+    f"{NOT_MEASURED}. The budget is too small at this number of rows and columns for intervals "
+    "that cost predictions nothing; inference=True pays for them with most of it"
 )
 TOO_LITTLE = (
     "the budget is too small for intervals at this number of rows and columns, so nothing was "
@@ -272,9 +283,7 @@ def tables_of(
             "no single coefficient. Fit with features='linear', or use plot_effects()."
         )
     lines = Lines.of(model, names, design)
-    values = np.atleast_2d(model.coef_)
-    if model.fit_intercept:
-        values = np.column_stack([values, np.atleast_1d(model.intercept_)])
+    values = estimates(model)
     labels = [""] if len(values) == 1 else [str(label) for label in model.classes_]
     covariances = chosen(model, cov_type) or (None,) * len(values)
     why = "" if model.covariances_ else missing_reason(model)
@@ -287,9 +296,36 @@ def tables_of(
     )
 
 
+def estimates(model: Any) -> FloatArray:
+    """Return the coefficients that intervals are about, one row per model, the intercept last.
+
+    They are those of the predictions unless a fit released others.
+    """
+    values = np.atleast_2d(model.coef_)
+    if model.fit_intercept:
+        values = np.column_stack([values, np.atleast_1d(model.intercept_)])
+    known = [each.weights for each in model.covariances_]
+    if known and known[0] is not None:
+        return np.stack(known)
+    return values
+
+
 def missing_reason(model: Any) -> str:
-    """Return why a model has no intervals at all."""
-    return TOO_LITTLE if model.inference else NOT_MEASURED
+    """Return why a model has no intervals at all, by its settings and public numbers."""
+    if model.inference is True:
+        return TOO_LITTLE
+    if not model.inference:
+        return LEFT_OUT
+    if model.features_.expansion is not None:
+        return OF_FEATURES
+    alone = len(np.atleast_2d(model.coef_)) == 1 and model.guarantee_.delta > 0
+    if not (alone and model._has_intervals):
+        return OF_CHOICE
+    guarantee = model.guarantee_
+    budget = Budget(guarantee.epsilon, guarantee.delta, guarantee.relation)
+    size = np.size(model.coef_) + int(model.fit_intercept)
+    along = comes_along(model.size_, size, budget, model._loss())
+    return OF_CHOICE if along else OF_BUDGET
 
 
 def summary(
@@ -438,12 +474,13 @@ def selected(model: Any, rule: str, level: float) -> Any:
         raise NotSupported(f"there are no standard errors to select by: {reasons[0]}.")
     values = np.column_stack([np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)])
     size = values.shape[1] if model.fit_intercept else values.shape[1] - 1
+    values[:, :size] = estimates(model)
     copied = copy.copy(model)
     found = []
     for row, covariance in zip(values, chosen(model), strict=True):
         settings: Any = {"intercept": model.fit_intercept}
         row[:size], left = choose_coefficients(row[:size], covariance, rule, level, **settings)
-        found.append(left)
+        found.append(replace(left, weights=None))
     copied.coef_ = values[:, :-1].reshape(model.coef_.shape)
     copied.intercept_ = values[:, -1] if np.ndim(model.intercept_) else float(values[0, -1])
     old = np.column_stack([model.prepared_coef_, model.prepared_intercept_])
@@ -461,7 +498,7 @@ def selected(model: Any, rule: str, level: float) -> Any:
     return copied
 
 
-def intervals(model: Any, X: Any, scores: FloatArray, level: float, residual: float) -> Intervals:
+def intervals(model: Any, X: Any, level: float, residual: float) -> Intervals:
     """Return intervals around the scores of new rows, which are checked already."""
     if not model.covariances_ or np.asarray(model.covariances_[0].refused).all():
         reasons = [each.reason for each in model.covariances_] or [missing_reason(model)]
@@ -474,6 +511,7 @@ def intervals(model: Any, X: Any, scores: FloatArray, level: float, residual: fl
     if model.fit_intercept:
         rows = np.column_stack([rows, np.ones(len(rows))])
     _warn_of_refused(model, rows)
+    scores = rows @ estimates(model)[0]
     return score_intervals(chosen(model)[0], rows, scores, level, residual)
 
 

@@ -348,7 +348,7 @@ def _effect(
     weights = np.ones(points)
     middle = basis[: len(at)].mean(axis=0)
     marked = part.mark is not None
-    if own is not None and part.places and not model.inference:  # dropped by the fit
+    if own is not None and part.places and not model.covariances_:  # dropped by the fit
         own = np.where(np.atleast_2d(model.coef_).any(axis=0), own, 0.0)
     if own is not None and own.any() and not line:
         parts = basis.sum(axis=1)

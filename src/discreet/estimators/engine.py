@@ -26,19 +26,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.core import Budget, Curator, Guarantee
+from discreet.core import Budget, Guarantee
 from discreet.core.bits import Bits
 from discreet.core.session import Session, Stream, bits_of
 from discreet.errors import NotSupported
-from discreet.estimators import discovery, familiar
-from discreet.estimators.method import Method, Settings, choose
+from discreet.estimators import discovery, familiar, refinement
+from discreet.estimators.method import Method, Settings, choose, decided
 from discreet.estimators.pair_terms import PairSearch, PairTerms
 from discreet.estimators.pairs import TOO_SMALL, First, PairRule, PairSide
+from discreet.estimators.refinement import Refined
 from discreet.estimators.trace import Bar, Trace
 from discreet.estimators.units import Inputs
-from discreet.inference import Covariance, Evidence, Inference
-from discreet.inference.covariance import coefficient_map
-from discreet.inference.measure import Wanted
+from discreet.inference import Covariance
 from discreet.log import note
 from discreet.objectives import Problem
 from discreet.preparation import (
@@ -51,7 +50,7 @@ from discreet.preparation import (
 )
 from discreet.preparation.pipeline import Prepared
 from discreet.preparation.support import without_noise
-from discreet.rows import AffineMap, Rows
+from discreet.rows import AffineMap
 from discreet.solvers import Progress, Solution
 from discreet.validate import FloatArray
 
@@ -161,6 +160,7 @@ def fit(settings: Settings, inputs: Inputs) -> tuple[Fitted, Statement]:
             inputs = discovery.find(levels, inputs, opened.session)
             opened = replace(opened, levels=levels)
             settings = rest
+        settings, inputs = decided(settings, inputs)
         run = begin(settings, choose(settings, inputs), inputs, opened)
         bar = run.bar
         opened = Opened(run.session, run.outside, run.earlier_fits, run.levels)
@@ -317,15 +317,16 @@ def train(run: Run, prepared: Prepared, problem: Problem) -> Fitted:
     inputs = run.inputs
     n_models = method.count(len(inputs.rules))
     side = None if method.pairs is None else _open_pairs(run, method.pairs, prepared)
-    opened = _open_inference(run, prepared) if method.inference else []
-    rows, solved = prepared.sampled_rows(problem) if opened else (prepared.rows, problem)
-    size = None if prepared.sample is None or not opened else prepared.size
+    opened = refinement.opened(run, prepared) if method.inference else []
+    sampled = bool(opened) and run.settings.inference is True
+    rows, solved = prepared.sampled_rows(problem) if sampled else (prepared.rows, problem)
+    size = None if prepared.sample is None or not sampled else prepared.size
     plan = run.plan
     if solved is not run.problem:  # its size was measured, or that of a sample was drawn
         plan = method.solver.plan(solved, method.models, n_models)
     made = 0 if method.expansion is None else method.expansion.count
     solutions: list[Solution] = []
-    evidence: list[Evidence] = []
+    evidence: list[Refined] = []
     dropped = []
     streams = run.session.streams(n_models)
 
@@ -339,14 +340,8 @@ def train(run: Run, prepared: Prepared, problem: Problem) -> Fitted:
     for model in range(len(inputs.rules)):
         solution = solve(model, streams[model])
         if opened:
-            weighted = inputs.units.grouped or not inputs.units.even
-            about: Any = {"weighted": weighted, "mapped": prepared.mapped}
-            about["wanted"] = _wanted(run, prepared, problem)
-            found = Inference.measure(*opened[model], problem, solution.weights, **about)
+            solution, found = opened[model].refined(run, prepared, problem, solution)
             evidence.append(found)
-            if not found.reason:  # else the fitted weights are better
-                known: Any = {"clip": None, "deviation": None, "free_noise": None}
-                solution = replace(solution, weights=found.weights, **known)
         solution, without = without_noise(solution, prepared, problem, made)
         dropped.append(without)
         solutions.append(solution)
@@ -398,48 +393,10 @@ def _open_pairs(run: Run, rule: PairRule, prepared: Prepared) -> PairSide | None
     return PairSide(rule, mechanisms, *own)
 
 
-def _wanted(run: Run, prepared: Prepared, problem: Problem) -> Wanted:
-    """Return what is to be measured beside the coefficients."""
-    affine = prepared.affine or AffineMap.to_norm(np.inf, problem.n_features)
-    about: Any = {"intercept": problem.fit_intercept, "scale": run.inputs.scale}
-    basis = coefficient_map(affine, problem.n_parameters, **about)
-    robust = None if run.settings.cov_type is None else run.settings.cov_type == "robust"
-    return Wanted(basis, robust, run.inputs.ends)
-
-
 def _report(watchers: Sequence[Callable[[Progress], None]], model: int, at: Progress) -> None:
     """Pass the state of a running solver on, with the number of its model."""
     for watcher in watchers:
         watcher(replace(at, entry=replace(at.entry, model=model)))
-
-
-def _open_inference(run: Run, prepared: Prepared) -> list[tuple[Curator, Curator | None, float]]:
-    """Open what was reserved for inference: curators and their μ² for each model.
-
-    It must be open before the models. Its rows have the weights of the model's. The second
-    curator is for the rows that the preparation saw, if it did not see all.
-    """
-    method = run.method
-    inputs = run.inputs
-    opened = []
-    parts = () if method.pairs is None else method.pairs.parts
-    first = len(method.mechanisms) - len(parts) - len(method.inference)
-    for model in range(len(method.inference)):
-
-        def change(rows: Rows, model: int = model) -> Rows:
-            labelled = inputs.labelled(rows, model)
-            if inputs.y is None or rows is prepared.rows:
-                return labelled
-            return labelled.with_weights(prepared.rows.row_weights)
-
-        rows, sample = prepared.inference_rows(change)
-        if sample is not None:
-            sample = inputs.labelled(sample, model)
-        curator = run.session.curator(rows, run.streams[first + model])
-        _, total = curator.open_reserved(first + model)
-        drawn = None if sample is None else curator.on_sample(sample, prepared.size)
-        opened.append((curator, drawn, float(total)))
-    return opened
 
 
 def _carried(
@@ -447,7 +404,7 @@ def _carried(
     prepared: Prepared,
     problem: Problem,
     solutions: Sequence[Solution],
-    evidence: Sequence[Evidence],
+    evidence: Sequence[Refined],
     dropped: NDArray[np.bool_],
 ) -> Fitted:
     """Carry weights of prepared rows through the map of the preparation, without its clips.
@@ -465,8 +422,6 @@ def _carried(
         constants = weights[:, -1]
     constants = constants * inputs.scale + inputs.centre
     affine = prepared.affine or AffineMap.to_norm(np.inf, problem.n_features)
-    about: Any = {"intercept": problem.fit_intercept, "shifted": run.settings.shifted}
-    covariances = (Covariance.of(each, affine, scale=inputs.scale, **about) for each in evidence)
     carried = affine.adjoint(np.column_stack([slopes, constants]))
     carried[:, :-1][:, dropped] = 0.0
     bounds = (step for step in prepared.fitted if isinstance(step, FittedBounds))
@@ -481,7 +436,7 @@ def _carried(
         prepared_coef=slopes,
         prepared_intercept=constants,
         deviation=None if first.deviation is None else first.deviation * inputs.scale,
-        covariances=tuple(covariances),
+        covariances=refinement.carried(run, problem, evidence),
         features=FeatureMap(next(bounds, None), method.expansion),
         preparation=prepared.fitted,
         solver=method.solver.name,

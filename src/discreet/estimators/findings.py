@@ -252,8 +252,7 @@ class Findings:
             raise NotSupported("this is for single models with an intercept.")
         if not model.covariances_:
             raise NotSupported(f"this needs intervals: {coefficients.missing_reason(model)}.")
-        weights = np.append(np.ravel(model.coef_), np.ravel(model.intercept_))
-        return weights, coefficients.chosen(model, "model")[0]
+        return coefficients.estimates(model)[0], coefficients.chosen(model, "model")[0]
 
     # ---- submodels
 
@@ -292,10 +291,9 @@ class Findings:
         """
         import pandas as pd
 
-        self._whole()
+        weights, _ = self._whole()
         rows, where = self._rows_of(table)
         covariance = coefficients.chosen(self, cov_type)[0]
-        weights = np.append(np.ravel(self.coef_), np.ravel(self.intercept_))  # type: ignore[attr-defined]
         found = []
         for part in layout(self):
             for name, effect, gradient in _effects(self, part, rows, weights):

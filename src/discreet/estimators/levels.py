@@ -198,7 +198,7 @@ progress
         declared = self._declared_classes()
         if self.schema is not None:
             groups = self._unit_of(X, groups)
-        if self.inference and not (groups is None and sample_weight is None):
+        if self.inference is True and not (groups is None and sample_weight is None):
             raise NotSupported(
                 "intervals of ordered classes are for independent rows of equal weight. Leave "
                 "inference=False, or groups and sample_weight out."

@@ -25,8 +25,17 @@ from discreet.estimators import pairs as pair_rule
 from discreet.estimators.pair_columns import candidates
 from discreet.estimators.units import Inputs
 from discreet.inference import Inference
-from discreet.inference.measure import expected_error
-from discreet.inference.rule import check_inference, lighter, pilot, reserved, sample_rate, whitened
+from discreet.inference.measure import SHARE, expected_error
+from discreet.inference.rule import (
+    EVEN_SHARE,
+    check_inference,
+    comes_along,
+    lighter,
+    pilot,
+    reserved,
+    sample_rate,
+    whitened,
+)
 from discreet.ledger import Dataset, check_dataset
 from discreet.objectives import L2, Loss, Problem
 from discreet.preparation import Balance, Step, Windows, check_steps
@@ -38,6 +47,9 @@ from discreet.validate import flag, function
 
 _ADAPTIVE = frozenset({"pure", "zcdp", "gdp"})
 """Measures in which a solver's plan may depend on earlier releases of the same fit."""
+
+ALPHA = 1e-4
+"""Largest penalty of a fit whose intervals come along: they are of unpenalised coefficients."""
 
 _rule = lru_cache(maxsize=256)(auto.choose)
 """The rule, which sees public numbers alone: fits of the same numbers have the same choice."""
@@ -66,7 +78,8 @@ class Settings:
 
     ``method`` is None if the rule of ``solver="auto"`` has yet to choose it by the table's size,
     ``kind`` the class of the estimator. The intercept of a ``shifted`` loss has no interval.
-    ``cov_type`` is the kind of errors that was asked for.
+    ``cov_type`` is the kind of errors that was asked for. ``inference`` is "auto" where intervals
+    come with the predictions if public numbers allow it (`decided`), True where they come first.
     """
 
     kind: type
@@ -79,7 +92,7 @@ class Settings:
     method: Method | None
     features: str = "auto"
     columns: Any = None
-    inference: bool = False
+    inference: bool | str = "auto"
     shifted: bool = False
     cov_type: str | None = None
     process: Process = field(default_factory=Process)
@@ -192,7 +205,10 @@ def settle(model: Any) -> Settings:
         counted_before=model.counted_before,
     )
     own: Any = {"features": model.features, "columns": model.columns, "process": process}
-    own |= {"inference": model.inference, "shifted": model._shifted_intercept}
+    inference = model.inference
+    if inference == "auto" and not (model._has_intervals and model._robust_errors):
+        inference = False
+    own |= {"inference": inference, "shifted": model._shifted_intercept}
     own |= {"cov_type": model.cov_type if model._robust_errors else "model"}
     norm = model.data_norm
     if norm is None and not steps and method is not None:
@@ -217,22 +233,7 @@ def choose(settings: Settings, inputs: Inputs) -> Method:
     them.
     """
     units = inputs.units
-    made = feature_rule.FeatureChoice(inputs.X.shape[1])
-    numeric = None
-    if inputs.design is not None:
-        numeric = inputs.design.schema.numeric
-    elif settings.columns is not None:
-        numeric = number_columns(check_columns(settings.columns))
-    declared = numeric is not None or settings.features != "auto"
-    if declared and settings.features != "linear":
-        made = feature_rule.choose(
-            settings.features,
-            numeric,
-            feature_rule.TableFacts(units.size, made.width, inputs.names, inputs.booleans),
-            settings.budget,
-            given=settings.steps,
-            regression=settings.loss.task == "regression",
-        )
+    made = _features(settings, inputs)
     steps = settings.steps if made.bounds is None else (made.bounds, *settings.steps)
     method = settings.method
     rate = 1.0
@@ -256,12 +257,70 @@ def choose(settings: Settings, inputs: Inputs) -> Method:
         taken = (*method.steps, *(() if balance is None else (balance,)))
         left = 1.0 - sum(part.share for part in taken)
         counts = (units.size, size, settings.budget, len(inputs.rules))
-        inference = reserved(*counts, left, settings.loss)
+        share = SHARE if settings.inference is True else EVEN_SHARE
+        inference = reserved(*counts, left, settings.loss, share)
     pairing = _pairing(settings, inputs, solver) if settings.features == "pairs" else None
     if any((balance, inference, pairing)):
         method = Method.divided(settings.budget, method.steps, solver, balance, inference, pairing)
         solver.check(settings.loss, method.models, method.count(len(inputs.rules)))
     return replace(method, expansion=made.expansion, width=made.width, rate=rate)
+
+
+def decided(settings: Settings, inputs: Inputs) -> tuple[Settings, Inputs]:
+    """Decide by public numbers whether intervals come with a fit that leaves this to the rule.
+
+    The indicators of reference levels are left out then: with one of each level neither levels nor
+    intercept would be determined.
+    """
+    if settings.inference != "auto":
+        return settings, inputs
+    design = None if inputs.design is None else inputs.design.for_inference()
+    width = inputs.X.shape[1] if design is None else design.width
+    counts = (inputs.units.size, width + int(settings.fit_intercept))
+    if not (_may_infer(settings, inputs) and comes_along(*counts, settings.budget, settings.loss)):
+        return replace(settings, inference=False), inputs
+    if design is None:
+        return settings, inputs
+    own: Any = {"X": inputs.design.contrasted(inputs.X), "design": design}
+    own |= {"names": design.feature_names, "booleans": design.indicators}
+    return settings, replace(inputs, **own)
+
+
+def _may_infer(settings: Settings, inputs: Inputs) -> bool:
+    """Return whether the coefficients of a fit are parameters that second-order steps estimate.
+
+    They are those of one linear model that the rule chooses the solver for, whose penalty is no
+    larger than the default, and whose units have the same weight.
+    """
+    linear = settings.features in ("auto", "linear") and not settings.steps
+    alone = len(inputs.rules) == 1 and settings.loss.n_outputs == 1 and inputs.units.even
+    unpenalised = settings.penalty.alpha <= ALPHA and settings.data_norm is None
+    if not (settings.method is None and linear and alone and unpenalised):
+        return False
+    return inputs.by_class is None and _features(settings, inputs) == feature_rule.FeatureChoice(
+        inputs.X.shape[1]
+    )
+
+
+def _features(settings: Settings, inputs: Inputs) -> feature_rule.FeatureChoice:
+    """Return the features of the model, by public numbers."""
+    made = feature_rule.FeatureChoice(inputs.X.shape[1])
+    numeric = None
+    if inputs.design is not None:
+        numeric = inputs.design.schema.numeric
+    elif settings.columns is not None:
+        numeric = number_columns(check_columns(settings.columns))
+    declared = numeric is not None or settings.features != "auto"
+    if not declared or settings.features == "linear":
+        return made
+    return feature_rule.choose(
+        settings.features,
+        numeric,
+        feature_rule.TableFacts(inputs.units.size, made.width, inputs.names, inputs.booleans),
+        settings.budget,
+        given=settings.steps,
+        regression=settings.loss.task == "regression",
+    )
 
 
 def _pairing(settings: Settings, inputs: Inputs, solver: Solver) -> pair_rule.PairRule:
@@ -294,15 +353,16 @@ def _by_rule(
     by_row = inputs.units.unit == "row"
     problem = settings.problem(n_rows, made.width, settings.data_norm)
     windows = None
-    may_sample = by_row and not settings.inference
+    first = settings.inference is True
+    may_sample = by_row and not first
     splines = made.expansion is None or isinstance(made.expansion, Splines)
-    if inputs.design is not None and not given and splines and not settings.inference:
+    if inputs.design is not None and not given and splines:
         curves = () if made.expansion is None else made.expansion.columns
         windows = _windows(inputs.design, curves)
         if windows is None:  # levels and curves alone, whose unit is known
             made = replace(made, known=made.width)
     choice = _rule(problem, budget, given, made.known, may_sample, windows)
-    if not settings.inference:
+    if not first:
         return choice
     steps = whitened(choice.steps, n_rows, made.width, budget)
     error = expected_error(n_rows, problem.n_parameters, budget)

@@ -158,7 +158,7 @@ def check_settings(loss: Loss, budget: Budget, solver: Solver | None, model: Any
         raise NotSupported(
             "features='pairs' needs delta > 0: give one well below 1/n, for example 1e-6."
         )
-    if model.inference:
+    if model.inference is True:
         raise NotSupported(
             "features='pairs' and inference=True exclude each other: intervals are for one linear "
             "model, not for one whose pairs were chosen by the same rows. Leave one of them out."

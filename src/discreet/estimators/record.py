@@ -199,6 +199,7 @@ class StoredCovariance(Entry):
     reason: str
     dispersion: Number
     checks: StoredChecks
+    weights: Vector | None
 
     @classmethod
     def of(cls, found: Covariance) -> Self:
@@ -206,7 +207,9 @@ class StoredCovariance(Entry):
         sampling, noise, bias = (np.nan_to_num(part).tolist() for part in found.sources)
         refused = np.asarray(found.refused).tolist()
         checks = StoredChecks.of(found.checks)
-        return cls(sampling, noise, bias, refused, found.reason, float(found.dispersion), checks)
+        weights = None if found.weights is None else found.weights.tolist()
+        own = (found.reason, float(found.dispersion), checks, weights)
+        return cls(sampling, noise, bias, refused, *own)
 
     def restored(self, size: int) -> Covariance:
         """Return the covariance, whose shape is checked."""
@@ -218,7 +221,11 @@ class StoredCovariance(Entry):
         sampling, noise, bias = (np.array(part) for part in parts)
         refused = np.array(self.refused)
         checks = self.checks.restored(size)
-        return Covariance(sampling, noise, bias, refused, self.reason, self.dispersion, checks)
+        weights = None if self.weights is None else np.array(self.weights)
+        if weights is not None and weights.size != size:
+            raise ValueError("an estimate must have all coefficients.")
+        own = (self.reason, self.dispersion, checks, weights)
+        return Covariance(sampling, noise, bias, refused, *own)
 
 
 class LinearFit(Entry, kw_only=True):

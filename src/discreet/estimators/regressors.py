@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet.core import Budget
 from discreet.errors import NotSupported
-from discreet.estimators import coefficients
+from discreet.estimators import averaged, coefficients
 from discreet.estimators.base import PrivateLinearModel, by_blocks
 from discreet.estimators.familiar import familiar, warn
 from discreet.estimators.method import settle
@@ -122,9 +122,9 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
                 "Pass target=False."
             )
         table = self._read_new(X)
-        scores = self._margins(table)[:, 0]
+        averaged.warn(self, table)
         residual = coefficients.residual_variance(self) if target and self.covariances_ else 0.0
-        found = coefficients.intervals(self, table, scores, level, residual)
+        found = coefficients.intervals(self, table, level, residual)
         return found._replace(low=self._predicted(found.low), high=self._predicted(found.high))
 
     def _clipped(self) -> tuple[str, ...]:
@@ -228,7 +228,7 @@ covariances_, size_
     _least_squares: ClassVar[bool] = True
 
     def _loss(self) -> Loss:
-        return Squared(None if self.target_bounds is None or self.inference else AT_BOUND)
+        return Squared(None if self.target_bounds is None or self.inference is True else AT_BOUND)
 
 
 @familiar

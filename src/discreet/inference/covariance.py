@@ -89,6 +89,8 @@ class Covariance:
         score over the mean curvature.
     checks : Checks
         What was measured beside the coefficients.
+    weights : ndarray or None
+        The coefficients that all of this is about, if they are not those of the predictions.
     """
 
     sampling: FloatArray
@@ -98,6 +100,7 @@ class Covariance:
     reason: str
     dispersion: float
     checks: Checks = field(default_factory=Checks)
+    weights: FloatArray | None = None
 
     @classmethod
     def of(

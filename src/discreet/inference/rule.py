@@ -14,7 +14,23 @@ from discreet.objectives import Loss
 from discreet.preparation import Centre, Scale, Step, Whiten
 from discreet.solvers import GD, Newton, Solver
 
-__all__ = ["check_inference", "lighter", "pilot", "reserved", "sample_rate", "whitened"]
+__all__ = [
+    "EVEN_SHARE",
+    "check_inference",
+    "comes_along",
+    "lighter",
+    "pilot",
+    "reserved",
+    "sample_rate",
+    "whitened",
+]
+
+EVEN_SHARE = 0.5
+"""Share of what preparation and balance leave that inference has where it comes along: the other
+half pays for the predictions, which are left if the rows do not determine the coefficients."""
+
+SMALL_ERROR = 0.2
+"""Intervals come along where a Hessian of this relative error is expected, or of a smaller one."""
 
 WHITEN_SHARE = 0.08
 """Share of a `Whiten` that is added."""
@@ -76,14 +92,31 @@ def check_inference(solver: Solver, expansion: Any) -> None:
         )
 
 
+def comes_along(n_rows: int, n_parameters: int, budget: Budget, loss: Loss) -> bool:
+    """Return whether intervals come with a fit that nobody asked to have them.
+
+    They do where public numbers expect a Hessian of a small error: noise hardly matters then, and
+    a share of the budget more or less changes predictions little.
+    """
+    even = loss.scored(1.0).even
+    return expected_error(n_rows, n_parameters, budget, EVEN_SHARE, even=even) < SMALL_ERROR
+
+
 def reserved(
-    n_rows: int, n_parameters: int, budget: Budget, n_models: int, left: float, loss: Loss
+    n_rows: int,
+    n_parameters: int,
+    budget: Budget,
+    n_models: int,
+    left: float,
+    loss: Loss,
+    share: float = SHARE,
 ) -> tuple[Inference, ...]:
     """Return one share per model; none if public numbers say that it would buy nothing.
 
-    ``left`` is the share of the budget that preparation and balance leave.
+    ``left`` is the share of the budget that preparation and balance leave, of which inference has
+    ``share``.
     """
-    share = SHARE * left / n_models
+    share = share * left / n_models
     even = loss.scored(1.0).even
     if expected_error(n_rows, n_parameters, budget, share, even=even) > HOPELESS_ERROR:
         return ()
