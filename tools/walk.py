@@ -3,11 +3,12 @@
     python tools/walk.py [--list] [--source ../other-checkout/src]
 
 A reader who wants to know what a fit does has to read these functions. The walks are a default fit
-of `LogisticRegression`, one with ``solver="agd"``, and the command ``discreet fit`` on a small
-table, each after a first call that fills caches and loads compiled kernels. Functions that run in
-other threads count as well. Noise decides which functions a fit needs: each call is repeated, and
-the numbers are those of the call with the fewest functions, with the most in brackets. ``--list``
-shows its functions by file, both in the order of their first call, with the number of calls.
+of `LogisticRegression` without and with intervals, one with ``solver="agd"``, and the command
+``discreet fit`` on a small table, each after a first call that fills caches and loads compiled
+kernels. Functions that run in other threads count as well. Noise decides which functions a fit
+needs: each call is repeated, and the numbers are those of the call with the fewest functions, with
+the most in brackets. ``--list`` shows its functions by file, both in the order of their first call,
+with the number of calls.
 """
 
 from __future__ import annotations
@@ -111,15 +112,16 @@ def files_of(functions: Walk) -> list[str]:
 # ---- the calls
 
 
-def fit(solver: str = "auto") -> None:
-    """Fit a logistic regression to 5,000 rows of 8 columns."""
+def fit(solver: str = "auto", *, inference: bool | str = False) -> None:
+    """Fit a logistic regression to 5,000 rows of 8 columns, which may have intervals."""
     discreet = importlib.import_module("discreet")
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (5000, 8))
     y = (X[:, 0] + 0.1 * rng.normal(size=5000) > 0).astype(int)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = discreet.LogisticRegression(epsilon=1.0, delta=1e-6, classes=[0, 1], solver=solver)
+        about = {"solver": solver, "inference": inference}
+        model = discreet.LogisticRegression(epsilon=1.0, delta=1e-6, classes=[0, 1], **about)
         model.fit(X, y)
 
 
@@ -170,13 +172,15 @@ def show(title: str, found: list[Walk], *, listed: bool) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Print the three walks."""
+    """Print the four walks."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--list", action="store_true", help="show the functions of each file")
     parser.add_argument("--source", type=Path, default=ROOT / "src", help="folder of the package")
     given = parser.parse_args(arguments)
     sys.path.insert(0, str(given.source.resolve()))
     show("default fit", walks(fit), listed=given.list)
+    with_intervals = walks(partial(fit, inference="auto"))
+    show("default fit with intervals", with_intervals, listed=given.list)
     show('fit with solver="agd"', walks(partial(fit, "agd")), listed=given.list)
     with tempfile.TemporaryDirectory() as folder:
         write_table(Path(folder))

@@ -15,14 +15,18 @@ tool = importlib.util.module_from_spec(spec)
 sys.modules["walk"] = tool
 spec.loader.exec_module(tool)
 
-FILES, FUNCTIONS = 36, 240
+FILES, FUNCTIONS = 36, 241
+WITH_INTERVALS = 40, 260
 
 
-def test_a_default_fit_passes_through_few_files_and_functions():
-    functions = tool.walks(tool.fit)[0]
+@pytest.mark.parametrize(
+    ("inference", "limits"), [(False, (FILES, FUNCTIONS)), ("auto", WITH_INTERVALS)]
+)
+def test_a_default_fit_passes_through_few_files_and_functions(inference, limits):
+    functions = tool.walks(lambda: tool.fit(inference=inference))[0]
     assert len(functions) > 50
-    assert len(tool.files_of(functions)) <= FILES
-    assert len(functions) <= FUNCTIONS, sorted(functions)
+    assert len(tool.files_of(functions)) <= limits[0]
+    assert len(functions) <= limits[1], sorted(functions)
 
 
 def test_functions_are_counted_in_the_order_of_their_first_call_and_in_all_threads():

@@ -46,7 +46,8 @@ def columns(model: Any) -> NDArray[np.intp]:
 
 def _tabulated(model: Any) -> bool:
     """Return whether predictions have the very weights that the table of coefficients shows."""
-    return bool(model.covariances_) and model.covariances_[0].weights is None
+    covariances: tuple[Any, ...] = getattr(model, "covariances_", ())
+    return bool(covariances) and covariances[0].weights is None
 
 
 def average_levels(model: Any, X: Any, scores: FloatArray) -> None:

@@ -467,10 +467,11 @@ class LogisticRegression(LinearClassifier):
     schema : Schema or path, optional
         In place of ``columns``: a schema, or the file of one, which declares all columns. The unit
         that it names is taken from X, or must be given as ``groups``.
-    inference : bool, default=False
-        Whether to spend most of the budget on standard errors and intervals of the coefficients,
-        not on predictions (docs/inference.md). More than two classes are then fitted one against
-        the rest.
+    inference : {"auto", True, False}, default="auto"
+        Whether to measure standard errors and intervals of the coefficients (docs/inference.md).
+        ``"auto"`` does where public numbers say that predictions lose nothing by it: for two
+        classes, rows of equal weight and a linear model. True spends most of the budget on them;
+        more than two classes are then fitted one against the rest. False spends nothing.
     cov_type : {"model", "robust"}, optional
         Kind of standard errors. Default: robust to heteroscedasticity and to dependence within
         people, where that costs little (docs/inference.md).
@@ -525,8 +526,9 @@ class LogisticRegression(LinearClassifier):
         With ``features="pairs"``, the pairs of columns; ``pairs_.scores`` is added to
         ``features_.transform(X) @ coef_.T + intercept_``, for encoded rows X.
     covariances_ : tuple of Covariance
-        With ``inference=True``, one per model, split by source. `summary`, `conf_int`,
-        ``cov_params_`` and ``standard_errors_`` show it.
+        Of fits with intervals, one per model, split by source. `summary`, `conf_int`,
+        ``cov_params_`` and ``standard_errors_`` show it. Its ``weights`` are the estimate that
+        intervals are about, None if that is ``coef_``.
     size_ : int
         Number of rows, or of people: public.
     n_features_in_, feature_names_in_

@@ -52,11 +52,12 @@ NOT_MEASURED = (
     "this fit released no Hessian of the model, and its coefficients are made for predictions: "
     "shrunk, or at small budgets up to twice too large"
 )
-LEFT_OUT = f"{NOT_MEASURED}. Fit with inference='auto' or True"
+LEFT_OUT = f"{NOT_MEASURED}. Leave inference to the rule, or fit with inference=True"
 OF_FEATURES = f"{NOT_MEASURED}. Fit with features='linear', as a curve has no single coefficient"
 OF_CHOICE = (
-    f"{NOT_MEASURED}. They come with fits of one model by solver='auto', for rows of equal weight "
-    "and without settings of penalty or preparation; inference=True pays for them in others"
+    f"{NOT_MEASURED}. They come with one model of two classes or residuals by solver='auto', for "
+    "rows of equal weight, without settings of penalty or preparation; inference=True pays for "
+    "them in others"
 )
 OF_BUDGET = (
     f"{NOT_MEASURED}. The budget is too small at this number of rows and columns for intervals "
@@ -108,6 +109,11 @@ OF_PEOPLE = (
 TRIMMED = (
     "Sample weights above {bound:g} are reduced to it. If rows with larger weights differ from "
     "others, coefficients are those of a population in which such rows are fewer."
+)
+
+APART = (
+    "The table is about an unshrunk estimate, which was released beside coef_. Predictions use "
+    "coef_, which is made for them from both."
 )
 
 Weights = dict[int, float]
@@ -324,8 +330,10 @@ def missing_reason(model: Any) -> str:
     guarantee = model.guarantee_
     budget = Budget(guarantee.epsilon, guarantee.delta, guarantee.relation)
     size = np.size(model.coef_) + int(model.fit_intercept)
-    along = comes_along(model.size_, size, budget, model._loss())
-    return OF_CHOICE if along else OF_BUDGET
+    loss = model._loss()
+    known = loss.of_residuals or loss.task == "classification"
+    along = comes_along(model.size_, size, budget, loss)
+    return OF_CHOICE if along or not known else OF_BUDGET
 
 
 def summary(
@@ -394,6 +402,8 @@ def _footer(model: Any, models: Sequence[Coefficients], kind: str) -> tuple[str,
             "equations. That does not bias the estimate of a correctly specified model; another "
             "model's is a projection in which such rows weigh less."
         )
+        if model.covariances_[0].weights is not None:
+            lines.append(APART)
         lines += _about_errors(model, models, kind, plural)
         lines.append(
             f"Conditions: independent {plural}, a correctly specified model"

@@ -153,7 +153,8 @@ def planned(settings: Settings, inputs: Inputs) -> tuple[LevelBudget, Settings]:
         method = Method.divided(plan.rest, settings.steps, method.solver)
         method.solver.check(settings.loss, method.models)
     rest = replace(settings, budget=plan.rest, method=method)
-    check_solver(choose(rest, inputs).solver)
+    first = replace(rest, inference=rest.inference is True)
+    check_solver(choose(first, inputs).solver)
     return plan, rest
 
 

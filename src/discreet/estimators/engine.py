@@ -160,7 +160,8 @@ def fit(settings: Settings, inputs: Inputs) -> tuple[Fitted, Statement]:
             inputs = discovery.find(levels, inputs, opened.session)
             opened = replace(opened, levels=levels)
             settings = rest
-        settings, inputs = decided(settings, inputs)
+        if settings.inference == "auto":
+            settings, inputs = decided(settings, inputs)
         run = begin(settings, choose(settings, inputs), inputs, opened)
         bar = run.bar
         opened = Opened(run.session, run.outside, run.earlier_fits, run.levels)
@@ -436,7 +437,7 @@ def _carried(
         prepared_coef=slopes,
         prepared_intercept=constants,
         deviation=None if first.deviation is None else first.deviation * inputs.scale,
-        covariances=refinement.carried(run, problem, evidence),
+        covariances=tuple(each.covariance(run, problem) for each in evidence),
         features=FeatureMap(next(bounds, None), method.expansion),
         preparation=prepared.fitted,
         solver=method.solver.name,

@@ -272,8 +272,6 @@ def decided(settings: Settings, inputs: Inputs) -> tuple[Settings, Inputs]:
     The indicators of reference levels are left out then: with one of each level neither levels nor
     intercept would be determined.
     """
-    if settings.inference != "auto":
-        return settings, inputs
     design = None if inputs.design is None else inputs.design.for_inference()
     width = inputs.X.shape[1] if design is None else design.width
     counts = (inputs.units.size, width + int(settings.fit_intercept))
@@ -356,7 +354,7 @@ def _by_rule(
     first = settings.inference is True
     may_sample = by_row and not first
     splines = made.expansion is None or isinstance(made.expansion, Splines)
-    if inputs.design is not None and not given and splines:
+    if inputs.design is not None and not given and splines and not first:
         curves = () if made.expansion is None else made.expansion.columns
         windows = _windows(inputs.design, curves)
         if windows is None:  # levels and curves alone, whose unit is known

@@ -7,7 +7,6 @@ same weights by independent noise, so predictions have their mean, weighted by w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,7 @@ UNKNOWN = 1e6
 """Variance of an estimate along directions that it does not determine, over that of the solution;
 any large number will do."""
 
-__all__ = ["Refined", "Refinement", "carried", "opened"]
+__all__ = ["Refined", "Refinement", "opened"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +75,8 @@ class Refinement:
             known: Any = {"clip": None, "deviation": None, "free_noise": None}
             own = replace(solution, weights=evidence.weights, **known)
             return own, Refined(evidence, affine, apart=False)
-        if turn is None and not settings.loss.scored(1.0).even:
-            solution = combined(solution, evidence)
+        if not settings.loss.scored(1.0).even:
+            solution = combined(solution, evidence, turn)
         return solution, Refined(evidence, affine, apart=True)
 
 
@@ -105,11 +104,6 @@ class Refined:
         if problem.fit_intercept:
             weights[-1] += run.inputs.centre
         return replace(found, weights=weights)
-
-
-def carried(run: Run, problem: Problem, refined: Sequence[Refined]) -> tuple[Covariance, ...]:
-    """Return the covariances of the coefficients of features."""
-    return tuple(each.covariance(run, problem) for each in refined)
 
 
 def opened(run: Run, prepared: Prepared) -> list[Refinement]:
@@ -141,16 +135,20 @@ def opened(run: Run, prepared: Prepared) -> list[Refinement]:
     return found
 
 
-def combined(solution: Solution, evidence: Evidence) -> Solution:
+def combined(solution: Solution, evidence: Evidence, turn: FloatArray | None = None) -> Solution:
     """Return the solution with the mean of its weights and of the estimate, by their known noise.
 
     Both have seen the same rows, so their sampling errors are one, and the noise in the mean is all
     that is left to choose: β + N·(N + s²)⁻¹·(w − β), for the covariance N of the noise in the
     estimate β and the deviation s in each of the solution's weights w. Directions that the
-    estimate does not determine are left to the solution.
+    estimate does not determine are left to the solution. Where a solver does not state its noise,
+    the estimate is all that is used; it is of rows times ``turn``.
     """
     if solution.deviation is None:
-        return solution
+        weights = evidence.weights.copy()
+        if turn is not None:
+            weights[: len(turn)] = turn @ weights[: len(turn)]
+        return replace(solution, weights=weights, free_noise=None)
     size = solution.weights.size
     variance = solution.deviation**2
     noise = evidence.noise

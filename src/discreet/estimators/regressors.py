@@ -188,7 +188,7 @@ class LinearRegression(LinearRegressor):
 
     Minimises half the mean squared error plus ``alpha/2·‖w‖²`` (intercept included), on a target
     scaled to [-1, 1]. Predictions are clipped to ``target_bounds``: a row whose target is at a
-    bound has no error where ``X @ coef_ + intercept_`` is beyond it, unless there is ``inference``.
+    bound has no error where ``X @ coef_ + intercept_`` is beyond it, but for ``inference=True``.
 
     Parameters
     ----------

@@ -96,8 +96,11 @@ def comes_along(n_rows: int, n_parameters: int, budget: Budget, loss: Loss) -> b
     """Return whether intervals come with a fit that nobody asked to have them.
 
     They do where public numbers expect a Hessian of a small error: noise hardly matters then, and
-    a share of the budget more or less changes predictions little.
+    a share of the budget more or less changes predictions little. Losses of counts and amounts have
+    a curvature that public numbers do not tell.
     """
+    if loss.task == "regression" and not loss.of_residuals:
+        return False
     even = loss.scored(1.0).even
     return expected_error(n_rows, n_parameters, budget, EVEN_SHARE, even=even) < SMALL_ERROR
 
