@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from discreet import card as card
+    from discreet import datasets as datasets
     from discreet import solvers as solvers
     from discreet import tables as tables
     from discreet import tuning as tuning
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from discreet.evaluation import evaluate as evaluate
     from discreet.evaluation import private_scorer as private_scorer
     from discreet.fitting import fit as fit
+    from discreet.generalised import glm as glm
     from discreet.ledger import Ledger as Ledger
     from discreet.preparation import Bounds as Bounds
     from discreet.preparation import Centre as Centre
@@ -69,6 +71,7 @@ _MODULES = {
         "LinearSVC LogisticRegression OrdinalClassifier PoissonRegressor QuantileRegressor",
         "evaluation": "evaluate private_scorer",
         "fitting": "fit",
+        "generalised": "glm",
         "ledger": "Ledger",
         "estimators.transformers": "PrivateImputer PrivateScaler",
         "estimators.model_file": "load save",
@@ -80,7 +83,7 @@ _MODULES = {
 """Module of each public name. Modules are imported when a name is first used: `import discreet`
 and the command's help must not wait for SciPy."""
 
-_PACKAGES = ("card", "solvers", "tables", "tuning")
+_PACKAGES = ("card", "datasets", "solvers", "tables", "tuning")
 __all__ = sorted([*_MODULES, *_PACKAGES])
 
 

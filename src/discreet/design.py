@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Integral
 from typing import Any, Self, TypeAlias
 
@@ -18,6 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from discreet.errors import TableError
+from discreet.formula import Formula
 from discreet.tables import (
     Boolean,
     Categorical,
@@ -33,6 +35,7 @@ from discreet.tables import (
 from discreet.tables.dates import is_date
 from discreet.tables.encoder import family
 from discreet.tables.libraries import table_part
+from discreet.terms import Made, Terms
 from discreet.validate import FloatArray, display, is_number
 
 __all__ = [
@@ -184,6 +187,8 @@ class Design:
         Leave out the feature of each category's reference level, as models with intervals do. A
         cell that is not among the levels is then 1/k in the features of all k levels but the
         reference: the middle of the levels, which no level has.
+    formula : Formula, optional
+        Terms that the features are made of, in place of one for each column.
 
     Attributes
     ----------
@@ -209,25 +214,54 @@ class Design:
 
     schema: Schema
     contrasts: bool = False
+    formula: Formula | None = None
 
     @classmethod
-    def of(cls, X: Any, declared: Mapping[Key, Column]) -> Self | None:
+    def of(
+        cls, X: Any, declared: Mapping[Key, Column], formula: Formula | None = None
+    ) -> Self | None:
         """Return the design of a table; None for arrays, and for plain tables of numbers.
 
         Only names and types of the columns are read. A table of numbers about which nothing is
-        declared is used as it is, like an array.
+        declared is used as it is, like an array, unless there is a formula.
         """
         if isinstance(X, EncodedRows):
             return cls(X.schema)
-        if not is_table(X) or (not declared and not _has_names(X)):
+        if formula is not None and not is_table(X):
+            raise ValueError(
+                f"a formula is for tables with names of columns; got {type(X).__name__}. Pass a "
+                "pandas, polars or Arrow table."
+            )
+        if not is_table(X) or (formula is None and not declared and not _has_names(X)):
             return None
         given = by_name(declared, table_part(X).names)
         X = with_texts(X)
         part = table_part(X)
         given = {str(name): column for name, column in given.items()}
         types = part.fields()
-        typed = [ColumnType.of(X, name, types.field(name).type) for name in part.names]
-        return cls(Schema(columns_of(typed, given)))
+        names = part.names if formula is None else formula.sources(part.names)
+        typed = [ColumnType.of(X, name, types.field(name).type) for name in names]
+        given = {name: column for name, column in given.items() if name in names}
+        found = cls(Schema(columns_of(typed, given)))
+        return found if formula is None else found.with_formula(formula)
+
+    def with_formula(self, formula: Formula) -> Self:
+        """Return the design of a formula's terms, of the columns that it names; it is checked."""
+        names = formula.sources([*self.schema.columns])
+        columns = {
+            name: column if name in names else Ignored("not in the formula")
+            for name, column in self.schema.columns.items()
+        }
+        schema = replace(self.schema, columns=columns, extra="ignore")
+        made = replace(self, schema=schema, formula=formula).for_inference()
+        made.terms.check()
+        return made
+
+    @cached_property
+    def terms(self) -> Terms:
+        """Terms of the formula, with the columns that are known."""
+        assert self.formula is not None  # callers ask designs with a formula
+        return Terms(self.formula, self.schema)
 
     def for_inference(self) -> Self:
         """Return the design of a model with intervals: linear in numbers, with reference levels.
@@ -262,6 +296,9 @@ class Design:
         return tuple(self._grouped())
 
     def _grouped(self) -> Iterator[Group]:
+        if self.formula is not None:
+            yield from (Group(*each) for each in self.terms.groups)
+            return
         start = 0
         for source, piece in self.schema.pieces:
             left_out = self.contrasts and _has_contrasts(piece.column)
@@ -272,11 +309,14 @@ class Design:
     @property
     def numbers(self) -> dict[int, Numeric]:
         """Features that are numbers, with their columns; those with public bounds are in [0, 1]."""
-        return {
-            group.start: group.column
-            for group in self._grouped()
-            if isinstance(group.column, Numeric)
-        }
+        found = {}
+        for group in self._grouped():
+            if isinstance(group.column, Numeric):
+                found[group.start] = group.column
+            elif isinstance(group.column, Made) and not group.column.bounded:
+                free = Numeric(shape="linear", gaps="average")
+                found |= dict.fromkeys(range(group.start, group.stop), free)
+        return found
 
     @property
     def with_gaps(self) -> dict[int, Column]:
@@ -292,18 +332,20 @@ class Design:
         """Features that are 0 or 1: levels, truth values and marks of missing cells."""
         found: list[int] = []
         for group in self._grouped():
-            first = group.start + 1 if isinstance(group.column, Numeric | Ordinal) else group.start
+            column = group.column
+            if isinstance(column, Made) and not column.indicators:
+                continue
+            first = group.start + 1 if isinstance(column, Numeric | Ordinal) else group.start
             found += range(first, group.stop)
         return tuple(found)
 
     @property
     def units(self) -> dict[str, Callable[[Any], FloatArray]]:
         """Functions that bring numbers of encoded rows to the unit of their column, by its name."""
-        pieces = [piece for _, piece in self.schema.pieces]
         return {
-            piece.name: piece.column.decoded
-            for piece in pieces
-            if isinstance(piece.column, Numeric)
+            group.name: group.column.decoded
+            for group in self._grouped()
+            if isinstance(group.column, Numeric)
         }
 
     @property
@@ -331,7 +373,7 @@ class Design:
         """Refuse cells that the design does not allow, of all columns whose levels are known."""
         hidden: dict[str, Column] = {name: Ignored() for name in self.discovered}
         if any(name not in hidden for name in self.schema.used):
-            self.with_columns(hidden).encode(X)
+            replace(self.with_columns(hidden), formula=None).encode(X)
 
     def encode(self, X: Any) -> NDArray[Any] | sp.csr_array:
         """Return the features of a table's rows.
@@ -341,12 +383,19 @@ class Design:
         Each row is encoded by itself. A cell that the design does not allow is a `TableError` that
         names its column and shows nothing of it.
         """
+        if self.formula is not None:
+            made: NDArray[Any] | sp.csr_array = self.terms.features(self.encode_columns(X))
+            return made
         if isinstance(X, EncodedRows):
-            # the shape of an effect does not change how a number is encoded
-            if _linear(X.schema.used) != _linear(self.schema.used):
-                raise ValueError("these rows were encoded by another schema than the model's.")
-            made: NDArray[Any] | sp.csr_array = X.encoded
+            made = self.encode_columns(X)
             return self._without_references(made.copy()) if self.contrasts else made
+        encoded = self.encode_columns(X)
+        return self._without_references(encoded) if self.contrasts else encoded
+
+    def encode_columns(self, X: Any) -> NDArray[Any] | sp.csr_array:
+        """Return the columns of a table's rows as the schema encodes them, each row by itself."""
+        if isinstance(X, EncodedRows):
+            return self._own_columns(X)
         if not is_table(X) and not isinstance(X, Mapping):
             raise TableError(
                 f"this model was fitted to a table with names, and a {type(X).__name__} has none. "
@@ -354,7 +403,62 @@ class Design:
             )
         X = with_texts(X)
         encoded: NDArray[Any] | sp.csr_array = self.schema.transformer().transform(X)
-        return self._without_references(encoded) if self.contrasts else encoded
+        return encoded
+
+    def _own_columns(self, X: EncodedRows) -> NDArray[Any] | sp.csr_array:
+        """Return rows that were encoded by the schema, or the formula's columns of them."""
+        # the shape of an effect does not change how a number is encoded
+        used = _linear(X.schema.used)
+        own = _linear(self.schema.used)
+        made: NDArray[Any] | sp.csr_array = X.encoded
+        if used == own:
+            return made
+        if self.formula is None or any(used.get(name) != column for name, column in own.items()):
+            raise ValueError("these rows were encoded by another schema than the model's.")
+        places: dict[str, list[int]] = {}
+        start = 0
+        for source, piece in X.schema.pieces:
+            stop = start + piece.column.width
+            places.setdefault(source, []).extend(range(start, stop))
+            start = stop
+        kept: Any = made[:, [place for name in own for place in places[name]]]
+        return sp.csr_array(kept) if sp.issparse(kept) else kept
+
+    def offsets(self, X: Any) -> FloatArray | None:
+        """Return the offset of each row of a table by the formula; None without one.
+
+        Privacy
+        -------
+        An offset depends on its own row and on public bounds.
+        """
+        if not self.has_offset:
+            return None
+        assert self.formula is not None  # of has_offset
+        alone = replace(self.formula, terms=())
+        needed = alone.sources([*self.schema.columns])
+        columns = {
+            name: column if name in needed else Ignored()
+            for name, column in self.schema.columns.items()
+        }
+        schema = replace(self.schema, columns=columns)
+        own = replace(self, formula=alone, schema=schema)
+        return own.terms.offsets(own.encode_columns(X))
+
+    @property
+    def has_offset(self) -> bool:
+        """True if the formula has an offset."""
+        return self.formula is not None and bool(self.formula.offsets)
+
+    def encode_new(self, X: Any) -> NDArray[Any] | sp.csr_array:
+        """Return the features of rows to predict on, with their offset as last column, if any."""
+        encoded = self.encode(X)
+        known = self.offsets(X)
+        if known is None:
+            return encoded
+        column = known[:, None].astype(encoded.dtype)
+        if sp.issparse(encoded):
+            return sp.csr_array(sp.hstack([encoded, sp.csr_array(column)], format="csr"))
+        return np.hstack([encoded, column])
 
     def check_gaps(self, encoded: Any, windows: Sequence[int]) -> None:
         """Refuse missing numbers that a fit has neither public bounds nor a window for."""
@@ -436,7 +540,9 @@ class Design:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the design as plain data."""
-        stated = {"contrasts": True} if self.contrasts else {}
+        stated: dict[str, Any] = {"contrasts": True} if self.contrasts else {}
+        if self.formula is not None:
+            stated["formula"] = self.formula.to_dict()
         return stated | self.schema.to_dict()
 
     @classmethod
@@ -446,7 +552,9 @@ class Design:
         contrasts = plain.pop("contrasts", False)
         if not isinstance(contrasts, bool):
             raise ValueError("contrasts of a design must be true or false.")
-        return cls(Schema.from_dict(plain, "design"), contrasts)
+        formula = plain.pop("formula", None)
+        own = None if formula is None else Formula.from_dict(formula)
+        return cls(Schema.from_dict(plain, "design"), contrasts, own)
 
 
 def _linear(columns: Mapping[str, Column]) -> dict[str, Column]:

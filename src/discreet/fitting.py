@@ -37,6 +37,7 @@ from discreet.estimators import (
     LinearRegression,
     LinearSVC,
     LogisticRegression,
+    OrdinalClassifier,
     PoissonRegressor,
     QuantileRegressor,
 )
@@ -62,6 +63,7 @@ CLASSIFIERS: dict[str, Callable[..., Any]] = {
     "huber": partial(LinearSVC, loss="huber"),
     "hinge": partial(LinearSVC, loss="hinge"),
     "sigmoid": partial(LinearSVC, loss="sigmoid"),
+    "ordinal": OrdinalClassifier,
 }
 """Estimators for targets with classes, by the name of the loss; the first is the default."""
 
@@ -138,8 +140,9 @@ def fit(
     ledger : Dataset, optional
         Data set of a ledger that is charged.
     loss : str, optional
-        For classes "logistic" (the default), "huber", "hinge" or "sigmoid"; for numbers "squared"
-        (the default), "huber", "poisson", "gamma" or "quantile".
+        For classes "logistic" (the default), "huber", "hinge", "sigmoid" or "ordinal", whose classes
+        are in the order in which they are declared; for numbers "squared" (the default), "huber",
+        "poisson", "gamma" or "quantile".
     class_weight : mapping or "balanced", optional
         Weight of each class by its label, public numbers; or "balanced": all classes have the same
         total weight, by a noisy count that the fit pays for.
@@ -159,7 +162,7 @@ def fit(
         Called with "reading" or "fitting", and the share of that which is done.
     **settings
         Other settings of the estimator: ``solver``, ``alpha``, ``data_norm``, ``fit_intercept``,
-        ``features``, ``inference``, ``rows_per_unit``, ``quantile``, ``random_state``, ….
+        ``features``, ``formula``, ``inference``, ``rows_per_unit``, ``quantile``, ``random_state``, ….
 
     Returns
     -------
@@ -240,6 +243,8 @@ def fit(
     if progress is not None:
         estimator.progress = lambda at: progress("fitting", at.spent_share)
     estimator.check_settings()
+    if estimator.formula is not None:  # wrong columns are an error before the table is read
+        Design(declared).with_formula(estimator.check_formula())
     start = time.perf_counter()
     shown = None if progress is None else partial(progress, "reading")
     options = {"memory": memory, "folder": folder, "progress": shown}
@@ -551,7 +556,11 @@ def _estimator(
         )
     if "quantile" in settings and chosen != "quantile":
         raise ValueError("quantile= is for loss='quantile'.")
-    if target.is_classification:
+    if chosen == "ordinal":
+        if class_weight is not None:
+            raise ValueError("class_weight= is for classes without an order.")
+        settings["classes"] = [target.labels.index(name) for name in target.texts]
+    elif target.is_classification:
         settings["classes"] = list(range(len(labels)))
         if isinstance(class_weight, Mapping):
             class_weight = _by_code(class_weight, labels)

@@ -26,6 +26,7 @@ LOSSES = {
     "huber": "classes: support vector machine with a smoothed hinge; numbers: robust regression",
     "hinge": "classes: support vector machine",
     "sigmoid": "classes: a smooth count of errors, not convex",
+    "ordinal": "classes in the order of the schema: proportional odds",
     "squared": "numbers: least squares",
     "poisson": "counts: Poisson regression",
     "gamma": "positive numbers: gamma regression",

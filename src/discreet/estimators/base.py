@@ -31,11 +31,12 @@ from discreet.estimators.method import Settings, settle
 from discreet.estimators.pair_terms import PairTerms
 from discreet.estimators.trace import Trace, plot_trace
 from discreet.estimators.units import Inputs, Rule
+from discreet.formula import Formula
 from discreet.inference import Covariance, Summary
 from discreet.inference.summary import forest_plot
 from discreet.ledger import Dataset
 from discreet.objectives import L2, Loss
-from discreet.preparation import FeatureMap, FittedStep, Step, pipeline
+from discreet.preparation import Bounds, FeatureMap, FittedStep, Step, pipeline
 from discreet.preparation.magnitude import DISTANT, FittedMagnitude
 from discreet.solvers import Progress, Solver
 from discreet.tables.schema import Schema, as_schema
@@ -96,6 +97,7 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
     features: str = "auto"
     columns: Sequence[int | str] | Mapping[int | str, Any] | None = None
     schema: Schema | str | os.PathLike[str] | None = None
+    formula: str | None = None
     inference: bool | str = "auto"
     cov_type: str | None = None
     weight_bound: float | None = None
@@ -200,6 +202,37 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
         choice("features", self.features, feature_rule.KINDS)
         return budget, self._loss(), L2(alpha)
 
+    def check_formula(self) -> Formula | None:
+        """Return the terms that the setting ``formula`` names; wrong ones are a ``ValueError``."""
+        if self.formula is None:
+            return None
+        if self.design_ is not None and self.design_.formula is not None:
+            if self.design_.formula.text == self.formula:  # of a model that was read from a file
+                return self.design_.formula
+        found = Formula.of(self.formula)
+        if found.response is not None:
+            raise ValueError(
+                f"formula={self.formula!r}: the target is y of fit. Leave out what is before '~', "
+                "or use discreet.glm."
+            )
+        if found.intercept != self.fit_intercept:
+            have = "has" if found.intercept else "has no"
+            raise ValueError(
+                f"formula={self.formula!r} {have} constant, and fit_intercept="
+                f"{self.fit_intercept}. Pass fit_intercept={found.intercept}."
+            )
+        if self.features not in ("auto", "linear"):
+            raise ValueError(
+                f"a formula says what the features are; got features={self.features!r}. Leave it "
+                "out, and write bs(COLUMN) for a curve."
+            )
+        if self.preparation is not None and any(isinstance(s, Bounds) for s in self.preparation):
+            raise NotSupported(
+                "Bounds before a formula would change its columns. Declare bounds in columns, or "
+                "leave out preparation."
+            )
+        return found
+
     def _read(
         self, X: Any, y: Any, settings: Settings, *, numbers: bool, groups: Any = None
     ) -> tuple[Any, NDArray[Any] | None]:
@@ -212,17 +245,24 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
             delattr(self, name)
         self.design_ = None
         self._is_own = False
+        formula = self.check_formula()
         schema = None if self.schema is None else as_schema(self.schema)
         if isinstance(X, EncodedRows):
             schema = X.schema
             X = X.encoded if engines.is_lazy(X.encoded) else X
         if not isinstance(X, np.ndarray) and engines.is_lazy(X):
+            if formula is not None:
+                raise NotSupported(
+                    "a formula is for tables of this process, and these rows are on workers. Read "
+                    "them with discreet.glm and the files."
+                )
             return self._read_blocks(X, y, settings, schema, groups), None
         design = None
         if schema is not None:
             design = Design(schema)
-        elif not isinstance(X, np.ndarray):
-            design = Design.of(X, check_columns(self.columns))
+            design = design if formula is None else design.with_formula(formula)
+        elif formula is not None or not isinstance(X, np.ndarray):
+            design = Design.of(X, check_columns(self.columns), formula)
         check_target(y, numbers=numbers)
         form: Any = {"y_numeric": numbers, "ensure_all_finite": False, **_TABLES}
         if design is not None:
@@ -340,9 +380,21 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
                 "rows fit in memory."
             )
         if self.design_ is not None:
-            return self.design_.encode(X)
+            return self.design_.encode_new(X)
         check_table(X)
         return validate_data(self, X, reset=False, **_TABLES)
+
+    def without_offset(self, X: Any) -> tuple[Any, FloatArray | None]:
+        """Return the features of rows to predict on, and their offset, if the formula has one."""
+        if self.design_ is None or not self.design_.has_offset:
+            return X, None
+        last: Any = X[:, [X.shape[1] - 1]]
+        column = last.toarray() if hasattr(last, "toarray") else last
+        return X[:, :-1], np.asarray(column[:, 0], dtype=np.float64)
+
+    def _offset(self, X: Any) -> FloatArray | None:
+        """Return the offset of each row of a table; None if the formula has none."""
+        return None if self.design_ is None else self.design_.offsets(X)
 
     def _fit_models(
         self, settings: Settings, X: Any, y: Any, rules: Sequence[Rule], **about: Any
@@ -520,6 +572,7 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
         With ``by_row``, each score depends on its row and the model alone, to the last bit. Nothing
         is said of such rows, which may be private.
         """
+        X, offset = self.without_offset(X)
         if not by_row:
             averaged.warn(self, X)
         pairs = self.pairs_.scores(X) if self.pairs_ and self.pairs_.terms else None
@@ -530,4 +583,4 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
         averaged.average_levels(self, X, scores)
         if pairs is not None:
             scores[:, 0] += pairs
-        return scores
+        return scores if offset is None else scores + offset[:, None]

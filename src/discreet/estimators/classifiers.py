@@ -38,6 +38,7 @@ from discreet.objectives import (
     Problem,
     Softmax,
 )
+from discreet.objectives.offset import WithOffset, with_offsets
 from discreet.preparation import Scale, Step
 from discreet.solvers import Solution
 from discreet.statement import LABELS, LABELS_TAKEN
@@ -118,7 +119,9 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mis
             )
         if self.schema is not None:
             groups = self._unit_of(X, groups)
+        table = X
         X, target = self._read(X, y, settings, numbers=False, groups=groups)
+        offset = self._offset(table)
         units = PrivacyUnits.of(X, groups, sample_weight, self.rows_per_unit, self.weight_bound)
         codes: NDArray[Any] | None = None
         if declared is None:
@@ -141,6 +144,9 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mis
             weights = self._class_weights(classes, codes)
             units = replace(units, even=False)
         settings, rules = self._models(settings, len(classes))
+        if offset is not None:
+            settings, codes = _with_offset(settings, len(classes), codes, offset)
+            rules = [partial(np.asarray, dtype=np.float64)]
         public = (LABELS_TAKEN if taken else LABELS,)
         about: Any = {"units": units, "by_class": weights, "public": public}
         self._keep_link(self._fit_models(settings, X, codes, rules, **about))
@@ -296,6 +302,19 @@ def _joint(loss: Loss, n_classes: int, *, auto: bool) -> Loss | None:
     if isinstance(loss, Logistic):
         return Softmax(n_classes)
     return MulticlassHinge(n_classes, loss) if auto and loss.convex else None
+
+
+def _with_offset(
+    settings: Settings, n_classes: int, codes: Any, offset: FloatArray
+) -> tuple[Settings, FloatArray]:
+    """Return settings and targets of a model of two classes whose scores have a known part."""
+    if n_classes != 2 or not isinstance(settings.loss, Logistic):
+        raise NotSupported(
+            "an offset is for logistic models of two classes. Leave offset() out of the formula."
+        )
+    return replace(settings, loss=WithOffset(settings.loss)), with_offsets(
+        _one_of(codes, 1), offset
+    )
 
 
 def _one_of(codes: NDArray[Any], code: int) -> FloatArray:

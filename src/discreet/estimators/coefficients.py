@@ -46,6 +46,7 @@ from discreet.preparation.pipeline import unclipped_map
 from discreet.statement import neighbours
 from discreet.tables import Hashed, Ordinal
 from discreet.tables.columns import MISSING
+from discreet.terms import Terms
 from discreet.validate import FloatArray, choice
 
 NOT_MEASURED = (
@@ -158,6 +159,9 @@ class Lines:
                     found.add(Term(name, name), {k: 1.0})
             return found
         assert design is not None  # of by_column
+        if design.formula is not None:
+            found.add_terms(design.terms, columns)
+            return found
         groups = {group.name: group for group in design.groups}
         for part in layout(model, design=design):
             if columns is None or part.name in columns:
@@ -174,6 +178,29 @@ class Lines:
         first = self.rows[0]
         for k, weight in row.items():
             first[k] = first.get(k, 0.0) + factor * weight
+
+    def add_terms(self, terms: Terms, columns: Sequence[str] | None) -> None:
+        """Add the lines of a formula's terms: combinations of features, the constant first."""
+        matrix = terms.matrix
+        whole = [*([] if self.constant is None else [self.constant]), *range(self.width)]
+        if self.constant is not None:
+            self.rows[0] = _nonzero(matrix[0], whole)
+            matrix = matrix[1:]
+        lines = terms.lines
+        for term in terms.bound:
+            if columns is not None and term.name not in columns:
+                continue
+            start = len(self.terms)
+            for k, line in enumerate(lines):
+                if line.term == term.name:
+                    own = Term(line.name, line.term, line.level, line.reference)
+                    self.add(own, _nonzero(matrix[k], whole))
+            reference = self.terms[start].reference
+            block = range(start, len(self.terms))
+            heading = f"{term.name} (reference: {reference})" if reference is not None else ""
+            if not heading and len(block) > 1:
+                heading = term.name
+            self.blocks.append(Block(term.name, heading, block, reference))
 
     def add_column(self, model: Any, part: ColumnFeatures, group: Group) -> None:
         """Add the block of a column."""
@@ -229,6 +256,13 @@ class Lines:
         shape = (len(self.rows), self.width + int(self.constant is not None))
         rows, columns, values = zip(*entries, strict=True)
         return sp.csr_array((np.array(values, dtype=np.float64), (rows, columns)), shape=shape)
+
+
+def _nonzero(values: FloatArray, places: Sequence[int]) -> Weights:
+    """Return a combination of weights at some places."""
+    return {
+        place: float(value) for place, value in zip(places, values, strict=True) if value != 0.0
+    }
 
 
 def _minus(row: Weights, other: Weights) -> Weights:
@@ -513,6 +547,7 @@ def intervals(model: Any, X: Any, level: float, residual: float) -> Intervals:
     if not model.covariances_ or np.asarray(model.covariances_[0].refused).all():
         reasons = [each.reason for each in model.covariances_] or [missing_reason(model)]
         raise NotSupported(f"predictions of this model have no intervals: {reasons[0]}.")
+    X, _ = model.without_offset(X)
     X = averaged.with_averages(model, X)
     made: Any = model.features_.transform(X)
     sparse: bool = sp.issparse(made)

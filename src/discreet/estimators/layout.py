@@ -15,6 +15,7 @@ from discreet.errors import NotSupported
 from discreet.preparation.features import Splines
 from discreet.tables import Boolean, Column, Numeric, Ordinal
 from discreet.tables.columns import MISSING
+from discreet.terms import Made
 from discreet.validate import FloatArray
 
 __all__ = ["ColumnFeatures", "column_names", "feature_names", "layout", "records"]
@@ -44,6 +45,8 @@ class ColumnFeatures:
         The level that others are compared with.
     contrasts : bool
         True if the reference has no feature.
+    made : range
+        Features of a term of a formula that is no single column: a product or a spline.
     """
 
     name: str
@@ -56,17 +59,18 @@ class ColumnFeatures:
     mark: int | None = None
     reference: str | None = None
     contrasts: bool = False
+    made: range = range(0)
 
     @property
     def features(self) -> list[int]:
         """All features of the column."""
         own = [] if self.number is None else [self.number]
         mark = [] if self.mark is None else [self.mark]
-        return [*own, *self.curve, *self.places, *mark]
+        return [*own, *self.curve, *self.places, *mark, *self.made]
 
     @property
     def kind(self) -> str:
-        """Kind of the column, as a schema names it."""
+        """Kind of the column, as a schema names it; "made" for a term of a formula."""
         if self.column is not None:
             return self.column.kind
         return "categorical" if self.places else "numeric"
@@ -138,6 +142,8 @@ def _of_group(group: Group, places: dict[int, int], curves: dict[int, range]) ->
     if group.has_levels:
         own = tuple(places[j] for j in range(group.start, group.stop))
         return replace(found, levels=group.levels, places=own, contrasts=group.contrasts)
+    if isinstance(group.column, Made):
+        return replace(found, made=range(group.start, group.stop))
     mark = places[group.stop - 1] if group.has_mark else None
     number = places.get(group.start)
     return replace(found, number=number, curve=curves.get(group.start, range(0)), mark=mark)

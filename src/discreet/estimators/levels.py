@@ -32,6 +32,7 @@ from discreet.estimators.features import signal
 from discreet.estimators.method import Settings, settle
 from discreet.estimators.units import PrivacyUnits
 from discreet.objectives import L2, Logistic, Loss
+from discreet.objectives.offset import WithOffset, with_offsets
 from discreet.statement import LABELS, LABELS_TAKEN
 from discreet.validate import FloatArray, choice, integer
 
@@ -203,7 +204,9 @@ progress
                 "intervals of ordered classes are for independent rows of equal weight. Leave "
                 "inference=False, or groups and sample_weight out."
             )
+        table = X
         X, target = self._read(X, y, settings, numbers=False)
+        offset = self._offset(table)
         if target is None:
             raise NotSupported("OrdinalClassifier is for tables of this process, not of workers.")
         units = PrivacyUnits.of(X, groups, sample_weight, self.rows_per_unit, self.weight_bound)
@@ -229,10 +232,23 @@ progress
             nominal = np.full(len(index), 1.0 / (splits * units.rows_per_unit))
             spread = replace(spread, nominal=nominal)
         targets = np.where(codes[index] > level, 1.0, -1.0)
+        if offset is not None:
+            targets = with_offsets(targets, offset[index])
+            settings = replace(settings, loss=WithOffset(settings.loss))
         public = (LABELS_TAKEN if self.classes is None else LABELS,)
         basis = np.eye(splits)[:, 1:]
         self._fit_levels(settings, LevelRows(X, index, level, targets, spread), basis, public)
         self.classes_ = classes
+        return self
+
+    def rename_classes(self, labels: Sequence[Any]) -> Self:
+        """Give the classes of a model that was fitted to codes 0, 1, … other labels, by code."""
+        check_is_fitted(self, "coef_")
+        order = [int(code) for code in self.classes_]
+        if sorted(order) != list(range(len(labels))):
+            raise ValueError(f"labels must be one for each of {len(order)} codes; got {labels!r}.")
+        self.classes = [labels[code] for code in order]
+        self.classes_ = np.asarray(self.classes)
         return self
 
     @property
@@ -433,6 +449,10 @@ progress
         if self.schema is not None:
             groups = self._unit_of(X, groups)
         X, durations = self._read(X, y, settings, numbers=True)
+        if self.design_ is not None and self.design_.has_offset:
+            raise NotSupported(
+                "DiscreteTimeSurvival has no offset. Leave offset() out of the formula."
+            )
         if durations is None:
             raise NotSupported("survival is for tables of this process, not of workers.")
         units = PrivacyUnits.of(X, groups, sample_weight, self.rows_per_unit, self.weight_bound)

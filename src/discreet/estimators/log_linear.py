@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import d2_tweedie_score
 
 from discreet.core import Budget
@@ -37,6 +37,7 @@ class LogLinearRegressor(LinearRegressor):
     _normal_errors: ClassVar[bool] = False
     _power: ClassVar[int]
     _positive: ClassVar[bool]
+    _by_exposure: ClassVar[bool] = False
 
     def fit(
         self,
@@ -81,6 +82,20 @@ class LogLinearRegressor(LinearRegressor):
 
     def _exposure(self, values: ArrayLike) -> Exposure:
         return Exposure(values, None)
+
+    def _without_offset(
+        self, target: NDArray[Any], offset: FloatArray, exposure: Exposure | None
+    ) -> tuple[FloatArray, Exposure | None]:
+        """Return targets with the exposure that the offset is the logarithm of."""
+        if exposure is not None:
+            raise ValueError("the formula has an offset, and fit got exposure as well. Give one.")
+        assert self.design_ is not None  # of a formula
+        most = math.exp(self.design_.terms.offset_interval.high)
+        return np.asarray(target), Exposure(np.exp(offset), most if self._by_exposure else None)
+
+    def _fit_bounds(self) -> tuple[float, float]:
+        """Return the public bounds of the target, over exposure if there is one."""
+        return self._bounds()
 
     def _clipped(self) -> tuple[str, ...]:
         (text,) = super()._clipped()
@@ -129,6 +144,10 @@ class LogLinearRegressor(LinearRegressor):
 
     def _predicted(self, margins: FloatArray) -> FloatArray:
         low, high = self._bounds()
+        if self.design_ is not None and self.design_.has_offset:
+            known = self.design_.terms.offset_interval
+            low *= math.exp(known.low)
+            high *= math.exp(known.high)
         means = np.empty(margins.size)
         FORMULAS.exponentials(np.minimum(margins, math.log(high)), means)
         return np.clip(means, low, high)
@@ -197,6 +216,7 @@ progress
     _errors_need: ClassVar[tuple[str, ...]] = ("variances in proportion to means",)
     _power: ClassVar[int] = 1
     _positive: ClassVar[bool] = False
+    _by_exposure: ClassVar[bool] = True
 
     def _loss(self) -> Loss:
         return Poisson()

@@ -174,6 +174,7 @@ class Method:
 def settle(model: Any) -> Settings:
     """Check every setting of an estimator before any data is read."""
     budget, loss, penalty = model._objective()
+    model.check_formula()
     if model.progress is not None:
         function("progress", model.progress)
     if not isinstance(model.verbose, int | np.integer):

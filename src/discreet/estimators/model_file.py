@@ -305,11 +305,16 @@ def _restored(stored: _Estimator) -> Any:
         raise ValueError(f"the settings must be exactly {', '.join(sorted(expected))}.")
     given = _given(stored.settings)
     by_schema = given.pop("schema")
+    formula = given.pop("formula")
     if by_schema not in (None, OF_DESIGN):
         raise ValueError(f"the schema must be {OF_DESIGN!r} or null.")
     estimator = kind(**given)
     estimator._objective()
     record_of(kind).from_plain(stored.fitted).restore(estimator)
+    known = None if estimator.design_ is None else estimator.design_.formula
+    if formula != (None if known is None else known.text):
+        raise ValueError("the formula must be that of the design.")
+    estimator.formula = formula
     if by_schema is not None:
         if estimator.design_ is None:
             raise ValueError("a model with a schema must have a design.")

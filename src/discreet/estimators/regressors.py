@@ -78,20 +78,26 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
             )
         if self.schema is not None:
             groups = self._unit_of(X, groups)
+        table = X
         X, target = self._read(X, y, settings, numbers=True, groups=groups)
         units = PrivacyUnits.of(X, groups, sample_weight, self.rows_per_unit, self.weight_bound)
+        offset = self._offset(table)
+        if offset is not None:
+            assert target is not None  # tables with a formula are of this process
+            target, exposure = self._without_offset(target, offset, exposure)
         if exposure is not None:
             target, units = exposure.applied(X, target, units)
         public: tuple[str, ...] = ()
         bounds = (-np.inf, np.inf)
         if self.target_bounds is not None:
             public = ("the bounds of the target", *self._clipped())
-            bounds = self._bounds()
+            bounds = self._fit_bounds()
         middle, half = self._target_units()
         rule = partial(_in_units, low=bounds[0], high=bounds[1], centre=middle, scale=half)
         scale, centre = self._margin_units()
         about: Any = {"units": units, "public": public, "scale": scale, "centre": centre}
-        about["ends"] = self._scaled_ends(*bounds, middle, half)
+        if offset is None or exposure is not None:
+            about["ends"] = self._scaled_ends(*bounds, middle, half)
         fitted = self._fit_models(settings, X, target, [rule], **about)
         self.coef_ = fitted.coef[0]
         self.intercept_ = float(fitted.intercept[0])
@@ -102,6 +108,23 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         """Return ``X @ coef_ + intercept_``, clipped to ``target_bounds`` if given."""
         check_is_fitted(self, "coef_")
         return self._predicted(self._margins(self._read_new(X))[:, 0])
+
+    def _without_offset(
+        self, target: NDArray[Any], offset: FloatArray, exposure: Exposure | None
+    ) -> tuple[FloatArray, Exposure | None]:
+        """Return targets less the offset of their rows; targets are clipped to their bounds."""
+        values = np.asarray(target, dtype=np.float64)
+        if self.target_bounds is not None:
+            values = np.clip(values, *self._bounds())
+        return values - offset, exposure
+
+    def _fit_bounds(self) -> tuple[float, float]:
+        """Return the public bounds of what is fitted: of the target, less the offset if any."""
+        low, high = self._bounds()
+        if self.design_ is None or not self.design_.has_offset:
+            return low, high
+        known = self.design_.terms.offset_interval
+        return low - known.high, high - known.low
 
     def _predicted(self, margins: FloatArray) -> FloatArray:
         """Return predictions for margins, each from its margin alone, within the public bounds."""
@@ -163,7 +186,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         """Return centre and half-width of the public bounds; without intercept the centre is 0."""
         if self.target_bounds is None:
             return 0.0, 1.0
-        low, high = self._bounds()
+        low, high = self._fit_bounds()
         if self.fit_intercept:
             return (low + high) / 2, (high - low) / 2
         return 0.0, max(abs(low), abs(high))

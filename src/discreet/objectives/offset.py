@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.objectives.losses import Loss, Task, arrays
+from discreet.objectives.losses import Logistic, Loss, Task, arrays
 from discreet.validate import FloatArray
 
 __all__ = ["LARGEST_OFFSET", "WithOffset", "with_offsets"]
@@ -29,9 +29,10 @@ def with_offsets(targets: FloatArray, offsets: FloatArray) -> FloatArray:
 class WithOffset(Loss):
     """A loss for two classes, at margins m + o; targets carry the offsets (`with_offsets`)."""
 
-    base: Loss
+    base: Logistic
     name: ClassVar[str] = "offset"
     task: ClassVar[Task] = "classification"
+    dispersion: ClassVar[float | None] = 1.0  # that of the logistic loss, the base of all offsets
 
     @property
     def slope_bound(self) -> float:
