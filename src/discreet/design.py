@@ -352,6 +352,8 @@ class Design:
     def public(self) -> tuple[str, ...]:
         """Statements of what a fit treats as public because of the design."""
         declared = "the kinds of the columns, with the bounds and levels that were declared"
+        if self.formula is not None:
+            declared += f", and the formula {self.formula.text!r}"
         cost = self.schema.spent
         if cost is None:
             return (declared,)

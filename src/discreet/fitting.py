@@ -248,7 +248,7 @@ def fit(
     start = time.perf_counter()
     shown = None if progress is None else partial(progress, "reading")
     options = {"memory": memory, "folder": folder, "progress": shown}
-    found = replace(found, schema=declared)
+    found = replace(found, schema=_as_read(declared, estimator))
     weights: dict[str, FloatArray] = {}
     if weight is not None:
         table, weights["sample_weight"] = _weights(table, found, weight, engine)
@@ -262,6 +262,19 @@ def fit(
     if own.is_classification:  # it was fitted to codes, which need far less memory
         estimator.rename_classes(found.labels)
     return TableModel(estimator, declared, threshold, begun - start, time.perf_counter() - begun)
+
+
+def _as_read(schema: Schema, estimator: Any) -> Schema:
+    """Return the schema that a table is read by.
+
+    With an offset, bounds of counts and amounts are those of the target over its exponential, to
+    which the estimator clips.
+    """
+    target = schema.target
+    over = isinstance(estimator, PoissonRegressor | GammaRegressor) and estimator.formula is not None
+    if target is None or not over or not estimator.check_formula().offsets:
+        return schema
+    return replace(schema, target=Target(target.column, bounded=False))
 
 
 def _set_aside(schema: Schema, weight: str) -> Schema:

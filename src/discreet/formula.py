@@ -299,6 +299,7 @@ def _read(text: str, available: tuple[str, ...]) -> Formula:
     repeated = [name for term in terms for name in [":".join(sorted(f.name for f in term))]]
     if len(set(repeated)) < len(repeated):
         raise ValueError(f"the formula {text!r} has a term twice.")
+    terms.sort(key=len)  # effects of single columns first, as in statsmodels
     return Formula(text, response, intercept, tuple(terms), tuple(offsets))
 
 

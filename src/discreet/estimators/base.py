@@ -216,9 +216,9 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
                 "or use discreet.glm."
             )
         if found.intercept != self.fit_intercept:
-            have = "has" if found.intercept else "has no"
+            have = "a" if found.intercept else "no"
             raise ValueError(
-                f"formula={self.formula!r} {have} constant, and fit_intercept="
+                f"formula={self.formula!r} has {have} constant, and fit_intercept="
                 f"{self.fit_intercept}. Pass fit_intercept={found.intercept}."
             )
         if self.features not in ("auto", "linear"):

@@ -424,6 +424,7 @@ def _footer(model: Any, models: Sequence[Coefficients], kind: str) -> tuple[str,
         f"{model.size_:,} {plural}; ({promise}) for {neighbours(guarantee)}; "
         f"solver {model.solver_}."
     ]
+    lines += _of_formula(model)
     lines += _own_units(models)
     if getattr(model, "pairs_", None) is not None:
         lines += model.pairs_.summary()
@@ -453,6 +454,18 @@ def _footer(model: Any, models: Sequence[Coefficients], kind: str) -> tuple[str,
     if not guarantee.secure:
         lines.append("TEST MODE, NOT PRIVATE: a seed was fixed.")
     return tuple(lines)
+
+
+def _of_formula(model: Any) -> list[str]:
+    """Return the formula of a model, and what its offset is."""
+    formula = None if model.design_ is None else model.design_.formula
+    if formula is None:
+        return []
+    lines = [f"Formula: {formula.text}."]
+    if formula.offsets:
+        listed = " and ".join(each.text for each in formula.offsets)
+        lines.append(f"The score has the offset {listed}, with the coefficient 1.")
+    return lines
 
 
 def _about_errors(model: Any, models: Sequence[Coefficients], kind: str, plural: str) -> list[str]:

@@ -127,6 +127,10 @@ def effects(
     ``names`` are those of the columns of X; ``column=category`` is a category of a column.
     """
     check_is_fitted(model, "coef_")
+    if model.design_ is not None and model.design_.formula is not None:
+        from discreet.estimators.term_effects import term_effects  # it draws with what is here
+
+        return term_effects(model)
     found = (_of_column(model, part) for part in layout(model, names, design))
     return tuple(each for each in found if each is not None)
 
@@ -363,11 +367,11 @@ def _effect(
     if model.covariances_ and isinstance(at, tuple):  # as a table of coefficients has them
         middle = np.zeros(basis.shape[1])
     values = np.atleast_2d(model.coef_) @ (basis - middle).T
-    noise = _deviation(model, basis - middle)
+    noise = deviation_of(model, basis - middle)
     return Effect(part.name, at, values, noise, expected, weights, marked)
 
 
-def _deviation(model: PrivateLinearModel, centred: FloatArray) -> FloatArray | None:
+def deviation_of(model: PrivateLinearModel, centred: FloatArray) -> FloatArray | None:
     """Return the standard deviation of the noise in products with some rows of features.
 
     Weights w of prepared rows are carried to Lᵀw. With independent noise of standard deviation s
@@ -407,7 +411,7 @@ def plot_effects(
     single, terms = split_names(columns, pairs)
     shown = _chosen(every, single, panels) if single != [] or not terms else []
     design = model.design_ if design is None else design
-    if units is None and design is not None:
+    if units is None and design is not None and design.formula is None:
         units = design.units
     count = len(shown) + len(terms)
     across = min(5 if count > 12 else 4, count)
@@ -443,14 +447,18 @@ def _chosen(
     """Return the effects that are drawn: of named columns, or the largest in their own order."""
     if columns is not None:
         wanted = [columns] if isinstance(columns, str) else list(columns)
-        known = {effect.name: effect for effect in every}
+        # a column that interacts has several effects, such as "age (sex=f)"
+        known: dict[str, list[Effect]] = {}
+        for effect in every:
+            known.setdefault(effect.name, []).append(effect)
+            known.setdefault(effect.name.partition(" (")[0], []).append(effect)
         unknown = [name for name in wanted if name not in known]
         if unknown or not wanted:
             raise ValueError(
                 f"columns must name columns of the model: {', '.join(list(known)[:10])}…; got "
                 f"{unknown or wanted!r}."
             )
-        return [known[name] for name in wanted]
+        return [each for name in wanted for each in dict.fromkeys(known[name])]
     most = MOST_PANELS if panels is None else integer("panels", panels)
     if len(every) <= most:
         return list(every)

@@ -32,6 +32,9 @@ __all__ = ["Explanation", "explained"]
 SHOWN = 15
 """Columns of a row that tables and figures name; the others are one line."""
 
+OFFSET = "(offset)"
+"""Name of the known part of a score."""
+
 AVERAGED = "(average)"
 """Cell that is scored as the average of its column."""
 
@@ -96,6 +99,7 @@ class Explanation:
         sparse: bool = sp.issparse(one)
         values = one.toarray()[0] if sparse else np.asarray(one)[0]
         found = tuple(_cell(part, values) for part in self._parts)
+        found += ("",) * (OFFSET in self.columns)
         return found if self._pairs is None else found + self._pairs.cell_names(one)
 
     def _at(self, row: int) -> int:
@@ -223,6 +227,7 @@ class Explanation:
 def explained(model: Any, X: Any, design: Design | None = None) -> Explanation:
     """Return the explanation of encoded rows."""
     parts = layout(model, design=design)
+    X, offset = model.without_offset(X)
     encoded = X
     X = averaged.with_averages(model, X)
     weights = np.atleast_2d(model.coef_)
@@ -242,6 +247,9 @@ def explained(model: Any, X: Any, design: Design | None = None) -> Explanation:
     columns = tuple(part.name for part in parts)
     baseline = weights @ means + np.atleast_1d(model.intercept_)
     pairs = getattr(model, "pairs_", None)
+    if offset is not None:
+        columns += (OFFSET,)
+        found = np.concatenate([found, np.broadcast_to(offset[:, None, None], found[:, :1].shape)], 1)
     if pairs is not None:
         columns += pairs.names
         baseline = baseline + pairs.means().sum()
@@ -294,6 +302,8 @@ def _middle_of_curve(model: Any, part: ColumnFeatures) -> FloatArray:
 def _cell(part: ColumnFeatures, values: FloatArray) -> str:
     """Return a cell as a model sees it, from the encoded row."""
     column = part.column
+    if part.made:
+        return ""
     if part.places:
         return _level(part, values)
     value = float(values[part.encoded])

@@ -7,6 +7,7 @@ are those of `summary`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
 from discreet.errors import NotSupported
-from discreet.estimators import averaged, coefficients
+from discreet.estimators import averaged, coefficients, term_effects
 from discreet.estimators.effects import released_means
 from discreet.estimators.layout import ColumnFeatures, layout, unit_of
 from discreet.inference import Coefficients, JointTest, Summary
@@ -239,10 +240,19 @@ class Findings:
     def _partial_r2(self, column: str) -> float:
         weights, covariance = self._whole()
         own = [part for part in layout(self) if part.name == column]
-        if not own:
+        if not own or self._products_of(column):
             return float("nan")
         kept = np.setdiff1d(np.arange(weights.size), own[0].features)
         return _share(self, explained(weights, covariance, kept))
+
+    def _products_of(self, name: str) -> list[str]:
+        """Return the terms of a formula that have the factors of another term, and more."""
+        design = self.design_  # type: ignore[attr-defined]
+        if design is None or design.formula is None:
+            return []
+        factors = {term.name: {part.name for part in term.parts} for term in design.terms.bound}
+        own = factors.get(name, set())
+        return [other for other, parts in factors.items() if own and own < parts]
 
     def _whole(self) -> tuple[FloatArray, Any]:
         """Return the weights of a single model, the intercept last, and their covariance."""
@@ -271,6 +281,17 @@ class Findings:
         if unknown:
             known = ", ".join(part.name for part in parts[:12])
             raise ValueError(f"unknown columns {', '.join(unknown)}. The columns are {known}.")
+        within = {
+            name: product
+            for name in (part.name for part in parts)
+            for product in self._products_of(name)
+            if name not in columns and product in columns
+        }
+        if within:
+            name, product = next(iter(within.items()))
+            raise ValueError(
+                f"the term {product!r} is not the same without {name!r}. Keep both, or neither."
+            )
         kept = sorted(k for part in parts if part.name in columns for k in part.features)
         index = np.array([*kept, weights.size - 1])
         found, of_it = restricted(weights, covariance, index, self.nobs, exact=self._is_linear)
@@ -292,20 +313,39 @@ class Findings:
         import pandas as pd
 
         weights, _ = self._whole()
-        rows, where = self._rows_of(table)
+        changed, where = self._changes(table, weights)
         covariance = coefficients.chosen(self, cov_type)[0]
         found = []
-        for part in layout(self):
-            for name, effect, gradient in _effects(self, part, rows, weights):
-                variance = covariance.parts(gradient[None]).variance[0]
-                error = float(np.sqrt(variance))
-                half = quantile(level) * error
-                z = effect / error
-                p = float(p_values(np.array(z)))
-                found.append(Margin(name, effect, error, z, p, effect - half, effect + half))
+        for name, effect, gradient in changed:
+            variance = covariance.parts(gradient[None]).variance[0]
+            error = float(np.sqrt(variance))
+            half = quantile(level) * error
+            z = effect / error
+            p = float(p_values(np.array(z)))
+            found.append(Margin(name, effect, error, z, p, effect - half, effect + half))
         frame = pd.DataFrame(found).set_index("name")
         frame.attrs["where"] = where
         return frame
+
+    def _changes(
+        self, table: Any, weights: FloatArray
+    ) -> tuple[list[tuple[str, float, FloatArray]], str]:
+        """Return name, average change and its gradient for each line, and what rows they are at."""
+        model: Any = self
+        design = model.design_
+        if design is not None and design.formula is not None:
+            offset = None
+            if table is None:
+                rows = term_effects.typical_row(model)
+            else:
+                rows, offset = term_effects.encoded_rows(model, table)
+            about = (weights, partial(_response, model))
+            of_columns = term_effects.changes(model, rows, offset, *about)
+            return [tuple(each) for each in of_columns], AT_MEANS if table is None else OVER_TABLE
+        rows, where = self._rows_of(table)
+        return [
+            line for part in layout(model) for line in _effects(model, part, rows, weights)
+        ], where
 
     def _rows_of(self, table: Any) -> tuple[FloatArray, str]:
         """Return feature rows with their constant, and what they are."""
