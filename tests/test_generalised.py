@@ -78,7 +78,7 @@ FAMILIES = {
     "poisson": ("count", {"target_bounds": (0, 30)}, "Poisson"),
     "gamma": ("amount", {"target_bounds": (0.001, 40)}, "Gamma"),
 }
-BARS = {"gaussian": 0.5, "binomial": 0.1, "poisson": 1.0, "gamma": 0.3}
+BARS = {"gaussian": 0.1, "binomial": 0.1, "poisson": 0.3, "gamma": 0.3}
 """Largest distance from statsmodels at ε = 100 in its standard errors, with seeded noise.
 
 Rows of large norm have less weight than in the likelihood, and noise is in proportion to bounds."""
@@ -96,7 +96,7 @@ def test_families_have_the_coefficients_of_statsmodels(table, family):
 @pytest.mark.parametrize(
     ("target", "family", "settings", "name", "bar"),
     [
-        ("sum", "gaussian", {"target_bounds": (-6, 9)}, "Gaussian", 0.5),
+        ("sum", "gaussian", {"target_bounds": (-6, 9)}, "Gaussian", 0.1),
         ("sooner", "binomial", {}, "Binomial", 0.5),
         ("events", "poisson", {"target_bounds": (0, 3)}, "Poisson", 1.5),
     ],
@@ -131,9 +131,7 @@ def test_gamma_takes_an_offset(table):
 def test_ordered_classes(table):
     from statsmodels.miscmodels.ordinal_model import OrderedModel
 
-    model = fitted(
-        "grade ~ age + sex", table, family="ordinal", classes=["low", "middle", "high"]
-    )
+    model = fitted("grade ~ age + sex", table, family="ordinal", classes=["low", "middle", "high"])
     ordered = table.assign(
         grade=pd.Categorical(table["grade"], ["low", "middle", "high"], ordered=True)
     )
@@ -154,14 +152,17 @@ def test_quantiles(table):
 
 def test_splines_are_those_of_statsmodels_with_declared_knots(table):
     rng = np.random.default_rng(1)
-    score = np.sin(table["bmi"] / 6) + np.log(table["age"] / 60)
-    df = table.assign(yes=(rng.random(len(table)) < 1 / (1 + np.exp(-score))).astype(int))
-    model = fitted("yes ~ bs(bmi, df=6) + log(age)", df, family="binomial")
-    ends = "knots=(22.5, 30.0, 37.5), lower_bound=15, upper_bound=45"
+    bmi = table["bmi"].clip(15, 40)  # where rows are
+    score = np.log(table["age"] / 60) - (bmi - 28) / 10
+    yes = (rng.random(len(table)) < 1 / (1 + np.exp(-score))).astype(int)
+    df = table.assign(yes=yes, bmi=bmi)
+    columns = {"age": (18, 100), "bmi": (15, 40)}
+    model = fitted("yes ~ bs(bmi, df=6) + log(age)", df, family="binomial", columns=columns)
+    ends = "knots=(21.25, 27.5, 33.75), lower_bound=15, upper_bound=40"
     formula = f"yes ~ bs(bmi, {ends}, degree=3) + np.log(age)"
     known = smf.glm(formula, df, family=sm.families.Binomial()).fit()
     ours = model.params.to_numpy()
-    assert np.abs((ours - known.params.to_numpy()) / known.bse.to_numpy()).max() < 0.3
+    assert np.abs((ours - known.params.to_numpy()) / known.bse.to_numpy()).max() < 0.4
 
 
 def test_people_have_robust_errors_and_texts_of_other_columns_are_not_read(table):

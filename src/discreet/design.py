@@ -423,8 +423,10 @@ class Design:
             stop = start + piece.column.width
             places.setdefault(source, []).extend(range(start, stop))
             start = stop
-        kept: Any = made[:, [place for name in own for place in places[name]]]
-        return sp.csr_array(kept) if sp.issparse(kept) else kept
+        whole: Any = made
+        kept: NDArray[Any] | sp.csr_array
+        kept = whole[:, [place for name in own for place in places[name]]]
+        return kept
 
     def offsets(self, X: Any) -> FloatArray | None:
         """Return the offset of each row of a table by the formula; None without one.

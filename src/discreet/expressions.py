@@ -191,7 +191,7 @@ def _exponent(node: ast.expr, text: str) -> float:
         value = None
     if type(value) not in (int, float):
         raise ValueError(f"the exponent in {text!r} must be a number.")
-    return float(value)  # type: ignore[arg-type]
+    return float(value)
 
 
 def _value(node: ast.expr, columns: Mapping[str, FloatArray]) -> Any:

@@ -140,8 +140,8 @@ def fit(
     ledger : Dataset, optional
         Data set of a ledger that is charged.
     loss : str, optional
-        For classes "logistic" (the default), "huber", "hinge", "sigmoid" or "ordinal", whose classes
-        are in the order in which they are declared; for numbers "squared" (the default), "huber",
+        For classes "logistic" (the default), "huber", "hinge", "sigmoid" or "ordinal" (classes in
+        the order in which they are declared); for numbers "squared" (the default), "huber",
         "poisson", "gamma" or "quantile".
     class_weight : mapping or "balanced", optional
         Weight of each class by its label, public numbers; or "balanced": all classes have the same
@@ -162,7 +162,8 @@ def fit(
         Called with "reading" or "fitting", and the share of that which is done.
     **settings
         Other settings of the estimator: ``solver``, ``alpha``, ``data_norm``, ``fit_intercept``,
-        ``features``, ``formula``, ``inference``, ``rows_per_unit``, ``quantile``, ``random_state``, ….
+        ``features``, ``formula``, ``inference``, ``rows_per_unit``, ``quantile``,
+        ``random_state``, ….
 
     Returns
     -------
@@ -271,7 +272,9 @@ def _as_read(schema: Schema, estimator: Any) -> Schema:
     which the estimator clips.
     """
     target = schema.target
-    over = isinstance(estimator, PoissonRegressor | GammaRegressor) and estimator.formula is not None
+    over = (
+        isinstance(estimator, PoissonRegressor | GammaRegressor) and estimator.formula is not None
+    )
     if target is None or not over or not estimator.check_formula().offsets:
         return schema
     return replace(schema, target=Target(target.column, bounded=False))

@@ -265,6 +265,32 @@ class Formula:
 
 @lru_cache(maxsize=256)
 def _read(text: str, available: tuple[str, ...]) -> Formula:
+    lhs, rhs = _sides(text, available)
+    terms: list[tuple[Factor, ...]] = []
+    offsets: list[Expression] = []
+    intercept = False
+    for term in rhs:
+        written = [_written(factor) for factor in term.factors]
+        known = [each.startswith("offset(") for each in written]
+        if written == ["1"]:
+            intercept = True
+        elif known == [True]:
+            offsets.append(_offset(written[0]))
+        elif any(known):
+            raise ValueError(f"offset() in {text!r} is a term of its own.")
+        else:
+            terms.append(tuple(Factor.of(each) for each in written if each != "1"))
+    if not terms:
+        raise ValueError(f"the formula {text!r} names no column to predict by.")
+    names = [":".join(sorted(factor.name for factor in term)) for term in terms]
+    if len(set(names)) < len(names):
+        raise ValueError(f"the formula {text!r} has a term twice.")
+    terms.sort(key=len)  # effects of single columns first, as in statsmodels
+    return Formula(text, _response(lhs, text), intercept, tuple(terms), tuple(offsets))
+
+
+def _sides(text: str, available: tuple[str, ...]) -> tuple[list[Any], list[Any]]:
+    """Return the terms on both sides of a formula, as formulaic reads them."""
     try:
         from formulaic.errors import FormulaicError
         from formulaic.parser import DefaultFormulaParser
@@ -276,35 +302,11 @@ def _read(text: str, available: tuple[str, ...]) -> Formula:
     except (FormulaicError, SyntaxError) as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ValueError(f"the formula {text!r} cannot be read: {first}") from None
-    sides = dict(found._to_dict()) if hasattr(found, "_to_dict") else {"root": found}
-    if not set(sides) <= {"lhs", "rhs", "root"} or any(_is_nested(each) for each in sides.values()):
+    sides: dict[str, Any] = dict(found._to_dict())
+    several = any(isinstance(side, tuple) for side in sides.values())
+    if several or not set(sides) <= {"lhs", "rhs", "root"}:
         raise ValueError(f"the formula {text!r} must have one model: 'y ~ age + ward'.")
-    rhs = list(sides.get("rhs", sides.get("root", ())))
-    terms: list[tuple[Factor, ...]] = []
-    offsets: list[Expression] = []
-    intercept = False
-    for term in rhs:
-        written = [_written(factor) for factor in term.factors]
-        if written == ["1"]:
-            intercept = True
-        elif len(written) == 1 and written[0].startswith("offset("):
-            offsets.append(_offset(written[0]))
-        elif any(each.startswith("offset(") for each in written):
-            raise ValueError(f"offset() in {text!r} is a term of its own.")
-        else:
-            terms.append(tuple(Factor.of(each) for each in written if each != "1"))
-    response = _response(list(sides.get("lhs", ())), text)
-    if not terms:
-        raise ValueError(f"the formula {text!r} names no column to predict by.")
-    repeated = [name for term in terms for name in [":".join(sorted(f.name for f in term))]]
-    if len(set(repeated)) < len(repeated):
-        raise ValueError(f"the formula {text!r} has a term twice.")
-    terms.sort(key=len)  # effects of single columns first, as in statsmodels
-    return Formula(text, response, intercept, tuple(terms), tuple(offsets))
-
-
-def _is_nested(side: Any) -> bool:
-    return isinstance(side, tuple)
+    return list(sides.get("lhs", ())), list(sides.get("rhs", sides.get("root", ())))
 
 
 def _written(factor: Any) -> str:

@@ -18,18 +18,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.interpolate import BSpline
 
-from discreet.errors import NotSupported
 from discreet.expressions import Interval
+from discreet.factors import Part, Place, check_numbers, check_spline, reference_of
 from discreet.formula import Factor, Formula
-from discreet.tables import Boolean, Categorical, Column, Discovered, Numeric, Ordinal, Schema
+from discreet.tables import Boolean, Categorical, Column, Numeric, Ordinal, Schema
 from discreet.tables.columns import nearest
 from discreet.validate import FloatArray
 
 __all__ = ["FeatureGroup", "Line", "Made", "Terms"]
-
-UNKNOWN = Interval(-math.inf, math.inf)
 
 ALIKE = 1e-7
 """Largest error, over the largest feature, of features that are in the span of others: that of
@@ -75,159 +72,6 @@ class FeatureGroup(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
-    """One column of the formula among the encoded ones: its kind, and where it begins."""
-
-    name: str
-    source: str
-    column: Any
-    start: int
-
-    @property
-    def stop(self) -> int:
-        """End of the encoded columns."""
-        return self.start + int(self.column.width)
-
-    @property
-    def levels(self) -> tuple[str, ...]:
-        """Levels of a category, without that of missing cells of a number."""
-        return tuple(name[1:] for name in self.column.feature_names(""))
-
-    @property
-    def steps(self) -> float:
-        """Own units of a column of an order, or of truth values, over the encoded number."""
-        return float(len(self.column.values) - 1) if isinstance(self.column, Ordinal) else 1.0
-
-    @property
-    def interval(self) -> Interval:
-        """Public bounds in the column's own units."""
-        if isinstance(self.column, Numeric):
-            known = self.column.is_bounded
-            return Interval(self.column.low, self.column.high) if known else UNKNOWN
-        return Interval(0.0, self.steps)
-
-    @property
-    def scaled_interval(self) -> Interval:
-        """Public bounds after the declared scale of the column."""
-        if isinstance(self.column, Numeric) and self.column.is_bounded:
-            return Interval(*map(float, self.column.scaled([self.column.low, self.column.high])))
-        return self.interval
-
-    def encoded(self, rows: Any, *, filled: bool = True) -> FloatArray:
-        """Return the encoded number of each row; a missing one is in the middle of its bounds."""
-        cells: Any = rows[:, [self.start]]
-        sparse: bool = sp.issparse(cells)
-        found = np.array((cells.toarray() if sparse else cells)[:, 0], dtype=np.float64)
-        if filled and self.interval.is_finite:
-            found[np.isnan(found)] = 0.5
-        return found
-
-    def scaled(self, rows: Any) -> FloatArray:
-        """Return the numbers after the declared scale."""
-        low, high = self.scaled_interval
-        found = self.encoded(rows)
-        return low + found * (high - low) if math.isfinite(low) else found
-
-    def own(self, rows: Any) -> FloatArray:
-        """Return the numbers in the column's own units."""
-        if isinstance(self.column, Numeric):
-            return self.column.decoded(self.encoded(rows))
-        return self.encoded(rows) * self.steps
-
-    def indicators(self, rows: Any) -> FloatArray:
-        """Return the indicators of the levels; a cell of none of them is even over those listed."""
-        cells: Any = rows[:, self.start : self.stop]
-        sparse: bool = sp.issparse(cells)
-        found = np.array(cells.toarray() if sparse else cells, dtype=np.float64)
-        listed = len(self.column.values)
-        found[found.sum(axis=1) == 0.0, :listed] = 1.0 / listed
-        return found
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """One factor of a term, with its columns; ``full`` levels have no reference level left out."""
-
-    factor: Factor
-    places: tuple[Place, ...]
-    full: bool = False
-    reference: str | None = None
-
-    @property
-    def name(self) -> str:
-        """Name of the factor."""
-        return self.factor.name
-
-    @property
-    def has_levels(self) -> bool:
-        """True if the factor has levels, as a column of texts does."""
-        return self.factor.kind != "number" and isinstance(self.places[0].column, Categorical)
-
-    @property
-    def is_spline(self) -> bool:
-        """True for B-splines."""
-        return self.factor.kind == "spline"
-
-    @property
-    def levels(self) -> tuple[str, ...]:
-        """Levels that have a line."""
-        own = self.places[0].levels
-        if self.full or len(own) < 2:
-            return own if self.full else ()
-        return tuple(level for level in own if level != self.reference)
-
-    @cached_property
-    def interval(self) -> Interval:
-        """Public bounds of a number, or of the argument of a spline."""
-        if self.factor.bounds is not None:
-            return Interval(*self.factor.bounds)
-        if self.factor.expression is None:
-            return self.places[0].scaled_interval
-        return self.factor.expression.bounds({each.name: each.interval for each in self.places})
-
-    @cached_property
-    def knots(self) -> FloatArray:
-        """Knots of a spline: its bounds, and inner knots as declared, else evenly spaced."""
-        low, high = self.interval
-        degree = self.factor.degree
-        inner: Any = self.factor.knots
-        if self.factor.df is not None:
-            inner = np.linspace(low, high, self.factor.df - degree + 2)[1:-1]
-        return np.concatenate([np.full(degree + 1, low), inner, np.full(degree + 1, high)])
-
-    @property
-    def lines(self) -> list[str]:
-        """Names of the factor's columns."""
-        if self.is_spline:
-            count = len(self.knots) - self.factor.degree - 2
-            return [f"{self.name}[{k + 1}]" for k in range(count)]
-        return [f"{self.name}={level}" for level in self.levels] if self.has_levels else [self.name]
-
-    def values(self, rows: Any) -> FloatArray:
-        """Return the factor's columns for encoded rows, each from its own row alone."""
-        if self.has_levels:
-            every = self.places[0].levels
-            return self.places[0].indicators(rows)[:, [every.index(each) for each in self.levels]]
-        if self.factor.expression is None:
-            return self.places[0].scaled(rows)[:, None]
-        found = self.factor.expression.values({each.name: each.own(rows) for each in self.places})
-        if not self.is_spline:
-            return found[:, None]
-        within = np.clip(np.nan_to_num(found, nan=sum(self.interval) / 2), *self.interval)
-        basis: Any = BSpline.design_matrix(within, self.knots, self.factor.degree)
-        return np.asarray(basis.toarray()[:, 1:], dtype=np.float64)
-
-    def centred(self, rows: Any, centre: bool) -> FloatArray:
-        """Return the columns in [-1, 1]; numbers are from the middle of their bounds, if asked."""
-        found = self.values(rows)
-        if self.has_levels or self.is_spline or not self.interval.is_finite:
-            return found
-        low, high = self.interval
-        middle = (low + high) / 2 if centre else 0.0
-        return (found - middle) / max(abs(low - middle), abs(high - middle))
-
-
-@dataclass(frozen=True, eq=False)
 class BoundTerm:
     """A term with the columns of a schema; ``centre`` says that numbers in products are centred."""
 
@@ -259,16 +103,15 @@ class BoundTerm:
     def column(self) -> Column:
         """Kind of the features: that of a single column, or features that were made."""
         (first, *others) = self.parts
-        if not others and first.has_levels:
-            return first.places[0].column if first.reference is None else replace(
-                first.places[0].column, reference=first.reference
-            )  # fmt: skip
+        own: Column = first.places[0].column
+        if not others and first.has_levels and first.reference is not None:
+            assert isinstance(own, Categorical)  # of has_levels
+            return replace(own, reference=first.reference)
         if not others and first.factor.kind != "number" and not first.is_spline:
-            column: Column = first.places[0].column
-            return column
+            return own
         if not others and not first.is_spline:
-            known = first.interval if first.interval.is_finite else (None, None)
-            return Numeric(*known, shape="linear", gaps="average")
+            low, high = first.interval if first.interval.is_finite else (None, None)
+            return Numeric(low, high, shape="linear", gaps="average")
         bounded = all(part.has_levels or part.interval.is_finite for part in self.parts)
         levels = all(part.has_levels for part in self.parts)
         names = tuple(line.name for line in self.lines)
@@ -434,21 +277,21 @@ class Terms:
         places = tuple(self._place(name) for name in factor.columns)
         column = places[0].column
         if factor.kind in ("number", "spline"):
-            _check_numbers(factor, places)
+            check_numbers(factor, places)
             part = Part(factor, places)
             if factor.kind == "spline":
-                _check_spline(part)
+                check_spline(part)
             elif part.interval.low == part.interval.high:
                 raise ValueError(f"{factor.text!r} has one value, by its declared bounds.")
             return part
         if isinstance(column, Categorical):
-            return Part(factor, places, reference=_reference(column, factor, references))
+            return Part(factor, places, reference=reference_of(column, factor, references))
         if factor.kind == "levels":
             raise ValueError(
                 f"{factor.text} needs the levels of {factor.columns[0]!r}, which is not declared "
-                f"to have some: columns={{{factor.columns[0]!r}: [\"…\", \"…\"]}}, or discover()."
+                f'to have some: columns={{{factor.columns[0]!r}: ["…", "…"]}}, or discover().'
             )
-        _check_numbers(factor, places)
+        check_numbers(factor, places)
         return Part(factor, places)
 
     def _with_constant(self, columns: FloatArray) -> FloatArray:
@@ -560,46 +403,3 @@ def _coded(terms: Sequence[tuple[Part, ...]], intercept: bool) -> list[BoundTerm
         )
         found.append(BoundTerm(tuple(own)))
     return found
-
-
-def _check_numbers(factor: Factor, places: Sequence[Place]) -> None:
-    """Refuse columns that are no numbers, and marks of missing cells in formulas."""
-    for place in places:
-        column = place.column
-        if not isinstance(column, Numeric | Boolean | Ordinal):
-            kind = "to be found" if isinstance(column, Discovered) else f"{column.kind}, not a number"
-            raise ValueError(
-                f"{factor.text!r} in the formula: the column {place.name!r} is {kind}. List the "
-                f"levels of a category, columns={{{place.name!r}: [\"…\", \"…\"]}}, or find them: "
-                "discover()."
-            )
-        if column.missing:
-            raise NotSupported(
-                f"the column {place.name!r} marks missing cells in a feature of its own "
-                "(missing = true), which formulas do not have. Leave that out: missing cells are "
-                "then in the middle of the bounds."
-            )
-
-
-def _check_spline(part: Part) -> None:
-    """Refuse a spline without bounds, and knots outside of them."""
-    name = part.places[0].name
-    if not part.interval.is_finite:
-        raise ValueError(
-            f"{part.factor.text} needs public bounds of {name!r}, as its knots may not come from "
-            f"the rows: columns={{{name!r}: (low, high)}}."
-        )
-    low, high = part.interval
-    if any(not low < knot < high for knot in part.factor.knots):
-        raise ValueError(f"{part.factor.text}: knots must be between {low:g} and {high:g}.")
-
-
-def _reference(column: Categorical, factor: Factor, references: Mapping[str, str]) -> str:
-    """Return the reference level of a column, which must be one of its levels."""
-    wanted = references.get(factor.columns[0], column.reference_level)
-    if wanted not in column.values and column.values != ("?",):
-        raise ValueError(
-            f"the reference level {wanted!r} of {factor.columns[0]!r} is not among its levels; "
-            f"{nearest(wanted, column.values)}"
-        )
-    return wanted

@@ -24,6 +24,8 @@ PAGES = [
     "docs/families.md",
     "docs/evaluate.md",
     "docs/fit.md",
+    "docs/formulas.md",
+    "docs/from-statsmodels.md",
     "docs/features.md",
     "docs/units.md",
     "docs/ledger.md",

@@ -206,9 +206,9 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
         """Return the terms that the setting ``formula`` names; wrong ones are a ``ValueError``."""
         if self.formula is None:
             return None
-        if self.design_ is not None and self.design_.formula is not None:
-            if self.design_.formula.text == self.formula:  # of a model that was read from a file
-                return self.design_.formula
+        known = None if self.design_ is None else self.design_.formula
+        if known is not None and known.text == self.formula:  # of a model that was read from a file
+            return known
         found = Formula.of(self.formula)
         if found.response is not None:
             raise ValueError(

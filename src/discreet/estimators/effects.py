@@ -411,8 +411,8 @@ def plot_effects(
     single, terms = split_names(columns, pairs)
     shown = _chosen(every, single, panels) if single != [] or not terms else []
     design = model.design_ if design is None else design
-    if units is None and design is not None and design.formula is None:
-        units = design.units
+    if units is None:
+        units = _own_units(design)
     count = len(shown) + len(terms)
     across = min(5 if count > 12 else 4, count)
     down = math.ceil(count / across)
@@ -421,7 +421,7 @@ def plot_effects(
     labels: Sequence[Any] = getattr(model, "classes_", ())
     several = [str(label) for label in labels] if len(np.atleast_2d(model.coef_)) > 1 else []
     for panel, effect in zip(axes, shown, strict=False):
-        _draw(panel, effect, (units or {}).get(effect.name), several)
+        _draw(panel, effect, units.get(effect.name), several)
         column = None if design is None else design.schema.columns.get(effect.name)
         if isinstance(column, Date) and panel.lines:
             _show_dates(panel, column)
@@ -439,6 +439,11 @@ def plot_effects(
         title += "\npairs: gray numbers are within 95 % of their noise"
     figure.suptitle(title, fontsize=10)
     return figure
+
+
+def _own_units(design: Design | None) -> Units:
+    """Return the units of a design's columns; effects of a formula are in them already."""
+    return {} if design is None or design.formula is not None else design.units
 
 
 def _chosen(

@@ -249,7 +249,9 @@ def explained(model: Any, X: Any, design: Design | None = None) -> Explanation:
     pairs = getattr(model, "pairs_", None)
     if offset is not None:
         columns += (OFFSET,)
-        found = np.concatenate([found, np.broadcast_to(offset[:, None, None], found[:, :1].shape)], 1)
+        found = np.concatenate(
+            [found, np.broadcast_to(offset[:, None, None], found[:, :1].shape)], 1
+        )
     if pairs is not None:
         columns += pairs.names
         baseline = baseline + pairs.means().sum()

@@ -341,7 +341,8 @@ class Findings:
                 rows, offset = term_effects.encoded_rows(model, table)
             about = (weights, partial(_response, model))
             of_columns = term_effects.changes(model, rows, offset, *about)
-            return [tuple(each) for each in of_columns], AT_MEANS if table is None else OVER_TABLE
+            found = [(each.name, each.effect, each.gradient) for each in of_columns]
+            return found, AT_MEANS if table is None else OVER_TABLE
         rows, where = self._rows_of(table)
         return [
             line for part in layout(model) for line in _effects(model, part, rows, weights)

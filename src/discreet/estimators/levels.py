@@ -234,7 +234,7 @@ progress
         targets = np.where(codes[index] > level, 1.0, -1.0)
         if offset is not None:
             targets = with_offsets(targets, offset[index])
-            settings = replace(settings, loss=WithOffset(settings.loss))
+            settings = replace(settings, loss=WithOffset(Logistic()))
         public = (LABELS_TAKEN if self.classes is None else LABELS,)
         basis = np.eye(splits)[:, 1:]
         self._fit_levels(settings, LevelRows(X, index, level, targets, spread), basis, public)

@@ -14,8 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from discreet.estimators.effects import Effect, deviation_of, released_means, released_spread
+from discreet.factors import Place
 from discreet.tables import Boolean, Categorical, Numeric, Ordinal
-from discreet.terms import Place, Terms
+from discreet.terms import Terms
 from discreet.validate import FloatArray
 
 __all__ = ["Change", "changes", "encoded_rows", "term_effects", "typical_row"]
@@ -91,7 +92,7 @@ def _typical_shares(place: Place, own: list[Any], means: FloatArray | None) -> F
         shares[place.levels.index(level)] = max(float(mean), 0.0)
     if not part.full:
         shares[place.levels.index(str(part.reference))] = max(0.0, 1.0 - shares.sum())
-    return shares / shares.sum()
+    return np.asarray(shares / shares.sum())
 
 
 def _typical_number(terms: Terms, place: Place, own: list[Any], means: FloatArray) -> float:
