@@ -162,14 +162,49 @@ def test_forms_of_the_table():
     del columns["sex"]
     found = discreet.describe(table, columns=columns, unit="patient", by="ward", epsilon=1.0)
     text = str(found)
-    assert "age: mean (SD)" in text
+    assert "age\n  mean (SD)" in text
     assert "ε = 1, δ = 1e-06" in text
-    assert "sex\\_\\% = F" in found.to_latex()
+    assert "sex\\_\\%, n (\\%)" in found.to_latex()
+    assert "\\quad F" in found.to_latex()
     assert "&lt;M&gt;" in found.to_html()
     assert found.to_html() == found._repr_html_()
-    assert "–" in text  # the group of other wards is empty
+    # the group of other wards is empty, and not shown
+    assert "(other or missing)" in found.groups
+    assert "(other or missing)" not in text.partition("--")[0]
+    narrow = found.text(60)
+    assert max(len(line) for line in narrow.splitlines()) <= 60
+    assert narrow.count("age\n") == len(found.shown)
     frame = found.to_frame()
     assert list(frame.columns) == [
         "column", "level", "group", "statistic", "estimate", "low", "high"
     ]  # fmt: skip
     assert (frame["low"] <= frame["high"]).all()
+
+
+def test_quantiles_of_whole_numbers_are_whole():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"visits": rng.poisson(2, 5000), "x": rng.random(5000)})
+    found = discreet.describe(table, columns={"visits": (0, 20), "x": (0, 1)}, epsilon=10)
+    own = numbers(found)
+    exact = table["visits"].quantile([0.25, 0.5, 0.75]).tolist()
+    assert [own["visits", None, f"q{q}"] for q in (25, 50, 75)] == exact
+    assert "2 [1, 3]" in str(found)
+
+
+def test_files_are_described_by_what_is_declared_of_them(tmp_path):
+    table = visits()
+    table.to_csv(tmp_path / "t.csv", index=False)
+    table.to_parquet(tmp_path / "t.parquet")
+    columns = COLUMNS | {"again": ["True", "False"]}
+    about = {"unit": "patient", "by": "ward", "epsilon": 1e4}
+    of_csv = discreet.describe(tmp_path / "t.csv", columns=COLUMNS, **about)
+    of_parquet = discreet.describe(tmp_path / "t.parquet", columns=columns, **about)
+    memory = discreet.describe(table, columns=columns, **about)
+    for found in (of_csv, of_parquet):
+        own = numbers(found)
+        for key in (("n", None, "n"), ("age", None, "mean"), ("sex", "F", "n")):
+            assert own[key] == pytest.approx(numbers(memory)[key], rel=1e-3)
+    assert ("again", "True", "n") in numbers(of_parquet)
+    assert ("again", "True", "n") not in numbers(of_csv)
+    with pytest.raises(PrivacyError, match="no column 'who'"):
+        discreet.describe(tmp_path / "t.csv", columns=COLUMNS, unit="who", epsilon=1.0)

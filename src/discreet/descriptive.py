@@ -7,25 +7,38 @@ several rows has the total weight 1. What the table shows is computed from the n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from html import escape
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from discreet.core import Budget, Gaussian, Guarantee
+from discreet.core import Budget, Gaussian
 from discreet.core.questions import RowSum
 from discreet.core.session import Session, bits_of
-from discreet.design import Design, Group, check_columns, is_table, unit_of_table
+from discreet.design import (
+    ColumnType,
+    Design,
+    Group,
+    by_name,
+    check_columns,
+    columns_of,
+    is_table,
+    unit_of_table,
+)
 from discreet.errors import NotSupported, PrivacyError
 from discreet.estimators.units import PrivacyUnits
 from discreet.inference.covariance import quantile
 from discreet.ledger import Dataset
 from discreet.log import note
-from discreet.tables import Boolean, Categorical, Numeric, Ordinal, Schema
+from discreet.table_one import QUANTILES, Description, Entry
+from discreet.tables import Boolean, Categorical, Ignored, Numeric, Ordinal, Schema
 from discreet.tables.columns import MISSING
+from discreet.tables.csv_files import TextPart
+from discreet.tables.draft import layout
+from discreet.tables.libraries import table_part
+from discreet.tables.reader import gathered
 from discreet.validate import FloatArray, integer, number
 
 __all__ = ["Description", "Entry", "describe"]
@@ -33,122 +46,11 @@ __all__ = ["Description", "Entry", "describe"]
 BINS = 40
 """Bins of a number between its bounds, by which quantiles are found."""
 
-QUANTILES = (0.25, 0.5, 0.75)
-"""Quantiles that are shown."""
+MOST_VALUES = 150
+"""Values of a column of whole numbers that have a bin each."""
 
 SMALLEST_COUNT = 3.0
 """Numbers of a group are shown where its noisy count is above this many deviations of its noise."""
-
-
-class Entry(NamedTuple):
-    """A number of the table: what it is of, its estimate, and its interval.
-
-    ``statistic`` is "n", "share", "missing", "mean", "sd" or a quantile such as "q50". Intervals of
-    counts are for the privacy noise: the count itself is what is asked for. All others are for the
-    noise and for another sample of people.
-    """
-
-    column: str
-    level: str | None
-    group: str
-    statistic: str
-    estimate: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, eq=False)
-class Description:
-    """Table 1: print it, show it in a notebook, or call `to_frame`, `to_html` or `to_latex`.
-
-    Attributes
-    ----------
-    entries : tuple of Entry
-        All numbers with their intervals.
-    groups : tuple of str
-        Groups of rows, the last of which is all of them.
-    level : float
-        Level of the intervals.
-    guarantee : Guarantee
-        What was promised.
-    unit : str
-        What is counted: "rows" or "people".
-    ledger_entry : int or None
-        Entry of the ledger that was charged, if there is one.
-    """
-
-    entries: tuple[Entry, ...]
-    groups: tuple[str, ...]
-    level: float
-    guarantee: Guarantee
-    unit: str
-    ledger_entry: int | None = None
-
-    def to_frame(self) -> Any:
-        """Return one row per number as a pandas DataFrame."""
-        import pandas as pd
-
-        return pd.DataFrame(self.entries)
-
-    def _lines(self) -> list[tuple[str, ...]]:
-        """Return the lines of the table: a name, and a cell for each group."""
-        found: dict[tuple[str, str | None], dict[str, dict[str, Entry]]] = {}
-        for each in self.entries:
-            of = found.setdefault((each.column, each.level), {})
-            of.setdefault(each.group, {})[each.statistic] = each
-        lines = []
-        for (column, level), of in found.items():
-            names = _names(column, level, {s for each in of.values() for s in each})
-            cells = [_cells(of.get(group, {})) for group in self.groups]
-            lines += [(name, *(each[k] for each in cells)) for k, name in enumerate(names)]
-        return lines
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Sentences below the table: the promise, the units and the meaning of the columns."""
-        promise = f"ε = {self.guarantee.epsilon:g}, δ = {self.guarantee.delta:g}"
-        percent = f"{100 * self.level:g}"
-        return (
-            f"({promise}) for one {self.guarantee.unit}. Counts are of {self.unit}, with privacy "
-            "noise. "
-            f"In brackets {percent} % intervals, for noise and sampling; those of counts are for "
-            "noise alone.",
-            "–: too few for the noise.",
-        )
-
-    def __str__(self) -> str:
-        lines = [("", *self.groups), *self._lines()]
-        widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
-        shown = []
-        for k, line in enumerate(lines):
-            cells = [f"{line[0]:<{widths[0]}}"]
-            cells += [f"{cell:>{width}}" for cell, width in zip(line[1:], widths[1:], strict=True)]
-            shown.append("  ".join(cells).rstrip())
-            if k == 0:
-                shown.append("-" * (sum(widths) + 2 * (len(widths) - 1)))
-        return "\n".join([*shown, "", *self.notes])
-
-    __repr__ = __str__
-
-    def to_html(self) -> str:
-        """Return the table as HTML."""
-        heads = "".join(f"<th>{escape(name)}</th>" for name in ("", *self.groups))
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>"
-            for line in self._lines()
-        )
-        notes = "".join(f"<p>{escape(text)}</p>" for text in self.notes)
-        return f"<table class='discreet-table-1'><tr>{heads}</tr>{body}</table>{notes}"
-
-    _repr_html_ = to_html
-
-    def to_latex(self) -> str:
-        """Return the table as LaTeX, for the package booktabs."""
-        columns = "l" + "r" * len(self.groups)
-        heads = " & ".join(["", *(_latex(name) for name in self.groups)])
-        lines = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule", f"{heads} \\\\", "\\midrule"]
-        lines += [" & ".join(_latex(cell) for cell in line) + " \\\\" for line in self._lines()]
-        return "\n".join([*lines, "\\bottomrule", "\\end{tabular}"])
 
 
 def describe(
@@ -169,13 +71,15 @@ def describe(
 
     Parameters
     ----------
-    table : DataFrame or table
-        A pandas, polars or Arrow table.
+    table : DataFrame, table, or path
+        A pandas, polars or Arrow table; or files and folders as in `discreet.fit`, of which the
+        columns that are described are read into memory.
     epsilon, delta, relation
         The budget, as of an estimator.
     columns : mapping or Schema
         What is public about the columns, as for estimators: (low, high) for numbers, a list of
         levels for texts. Columns that are not listed follow from their types; numbers need bounds.
+        Those of text files have no types, and are left out unless they are listed.
     by : str, optional
         A column with listed levels, by which all others are described.
     unit : str, optional
@@ -217,17 +121,21 @@ def describe(
         raise NotSupported("describe adds Gaussian noise, which needs delta > 0, for example 1e-6.")
     number("level", level, above=0.0, below=1.0, remedy="Usual is 0.95.")
     integer("bins", bins, least=4, most=1000)
-    if not is_table(table):
-        raise ValueError("describe takes a table with names of columns (pandas, polars or Arrow).")
     schema = columns if isinstance(columns, Schema) else None
-    design = Design(schema) if schema is not None else Design.of(table, check_columns(columns))
+    unit = unit if unit is not None or schema is None else schema.unit
+    if is_table(table):
+        _check_unit(unit, table_part(table).names)
+        design = Design(schema) if schema is not None else _of_table(table, columns, unit)
+    elif isinstance(table, np.ndarray) or sp.issparse(table):
+        raise ValueError("describe takes a table with names of columns (pandas, polars or Arrow).")
+    else:
+        design = _of_source(table, columns, unit)
     if design is None:
         raise ValueError(_BOUNDS.format(name="a number"))
-    unit = unit if unit is not None or schema is None else schema.unit
-    groups = None if unit is None else unit_of_table(table, unit, None)
-    if unit is not None and groups is None:
-        raise PrivacyError(f"the table has no column {unit!r}, so nobody could be protected by it.")
     plan = _Plan.of(design, by, unit, bins)
+    if not is_table(table):
+        table = gathered(table, replace(design.schema, unit=unit))
+    groups = None if unit is None else unit_of_table(table, unit, None)
     encoded = design.encode(table)
     units = PrivacyUnits.of(encoded, groups, None, None)
     rows = units.rows(plan.vectors(encoded), np.zeros(encoded.shape[0]), row_norm=plan.norm)
@@ -245,6 +153,60 @@ def describe(
     entries = plan.entries(noisy.values, noisy.deviation, level)
     entry = None if ledger is None else getattr(session.account.charge, "entry", None)
     return Description(entries, plan.groups, level, guarantee, units.plural, entry)
+
+
+def _check_unit(unit: str | None, names: Sequence[Any]) -> None:
+    """Refuse a unit that the table does not have: the promise would be for one row."""
+    if unit is not None and unit not in names:
+        raise PrivacyError(f"the table has no column {unit!r}, so nobody could be protected by it.")
+
+
+def _of_table(table: Any, columns: Any, unit: str | None) -> Design | None:
+    """Return the design of a table; the column of ids is not described."""
+    declared = check_columns(columns)
+    part = table_part(table)
+    if unit is not None and unit in part.names:
+        declared.setdefault(unit, Ignored("the unit"))
+    found = Design.of(table, declared)
+    if found is None:
+        return None
+    types = part.fields()
+    return _with_whole(
+        found,
+        {str(name): str(types.field(name).type) for name in part.names if name in types.names},
+    )
+
+
+def _with_whole(design: Design, types: Mapping[str, str]) -> Design:
+    """Return the design with columns of whole numbers marked, whose quantiles are whole."""
+    whole = {
+        name: replace(column, integer=True)
+        for name, column in design.schema.columns.items()
+        if isinstance(column, Numeric)
+        and column.is_bounded
+        and types.get(name, "").startswith(("int", "uint"))
+        and float(column.low or 0.0).is_integer()
+        and float(column.high or 0.0).is_integer()
+    }
+    return design.with_columns(whole) if whole else design
+
+
+def _of_source(table: Any, columns: Any, unit: str | None) -> Design:
+    """Return the design of files by their types and by what is declared; no record is read."""
+    if isinstance(columns, Schema):
+        return Design(replace(columns, target=None, extra="ignore"))
+    found = layout(table)
+    declared = by_name(check_columns(columns), found.names)
+    _check_unit(unit, found.names)
+    first = found.source.parts[0]
+    fields = None if isinstance(first, TextPart) else first.fields()
+    names = [name for name in found.names if name != unit]
+    if fields is None:
+        declared = {name: declared.get(name, Ignored("not declared")) for name in names}
+    kinds = {name: None if fields is None else fields.field(name).type for name in names}
+    typed = (ColumnType.of(table, name, kind) for name, kind in kinds.items())
+    made = Design(Schema(columns_of(typed, declared), file=found.file, extra="ignore"))
+    return _with_whole(made, {name: str(kind) for name, kind in kinds.items()})
 
 
 _BOUNDS = (
@@ -288,7 +250,12 @@ class _Plan:
 
     def _size(self, group: Group) -> int:
         """Return the number of entries of a column."""
-        return len(_levels(group)) if _has_levels(group) else self.bins + 3
+        return len(_levels(group)) if _has_levels(group) else self._bins(group) + 3
+
+    def _bins(self, group: Group) -> int:
+        """Return the number of bins of a number: of a few whole numbers, one for each."""
+        values = _whole_values(group)
+        return self.bins if values is None else values
 
     @property
     def norm(self) -> float:
@@ -302,7 +269,8 @@ class _Plan:
         blocks = [sp.csr_array(np.ones((n_rows, 1)))]
         for each in self.described:
             cells = _dense(encoded, each)
-            blocks.append(_one_of(cells, each) if _has_levels(each) else self._number(cells))
+            own = _one_of(cells, each) if _has_levels(each) else self._number(cells, each)
+            blocks.append(own)
         made = sp.csr_array(sp.hstack(blocks))
         if self.by is None:
             return made
@@ -310,19 +278,22 @@ class _Plan:
         parts = [sp.csr_array(made.multiply(own[:, [k]])) for k in range(own.shape[1])]
         return sp.csr_array(sp.hstack(parts))
 
-    def _number(self, cells: FloatArray) -> Any:
+    def _number(self, cells: FloatArray, group: Group) -> Any:
         """Return bins of a number, its value and square, and a mark if it is missing."""
         value = np.clip(cells[:, 0], 0.0, 1.0)
         missing = np.isnan(value) if cells.shape[1] == 1 else (cells[:, 1] > 0) | np.isnan(value)
         value = np.where(missing, 0.5, value)
         centred = np.where(missing, 0.0, 2.0 * value - 1.0)
-        bin_of = np.minimum((value * self.bins).astype(np.intp), self.bins - 1)
-        made = np.zeros((len(value), self.bins + 3))
+        bins = self._bins(group)
+        bin_of = np.minimum((value * bins).astype(np.intp), bins - 1)
+        if _whole_values(group) is not None:
+            bin_of = np.rint(value * (bins - 1)).astype(np.intp)
+        made = np.zeros((len(value), bins + 3))
         made[np.arange(len(value)), bin_of] = 1.0
-        made[missing, : self.bins] = 0.0
-        made[:, self.bins] = centred
-        made[:, self.bins + 1] = centred * centred
-        made[:, self.bins + 2] = missing
+        made[missing, :bins] = 0.0
+        made[:, bins] = centred
+        made[:, bins + 1] = centred * centred
+        made[:, bins + 2] = missing
         return sp.csr_array(made)
 
     def entries(self, values: FloatArray, noise: float, level: float) -> tuple[Entry, ...]:
@@ -432,16 +403,34 @@ def _of_number(
     found.append(Entry(group.name, None, name, "sd", *deviations))
     shares = np.append(0.0, np.cumsum(part[:bins])) / known
     shares = np.maximum.accumulate(np.clip(shares, 0.0, 1.0))
+    whole = _whole_values(group) is not None
     for at in QUANTILES:
-        places = np.arange(bins + 1) / bins
-        before = float(np.interp(at, shares, places)) * bins
+        before = _place(shares, at, whole=whole) * bins
         apart = np.sqrt(at * (1 - at) / known + (noise / known) ** 2 * (max(before, 1.0) + at * at))
         low, middle, high = (
-            float(np.interp(each, shares, places))
-            for each in (at - half * apart, at, at + half * apart)
+            _place(shares, each, whole=whole) for each in (at - half * apart, at, at + half * apart)
         )
         found.append(entry(f"q{100 * at:.0f}", middle, low, high))
     return found
+
+
+def _place(shares: FloatArray, at: float, *, whole: bool) -> float:
+    """Return the place between the bounds below which a share of the cells is, from 0 to 1."""
+    bins = shares.size - 1
+    if not whole:
+        return float(np.interp(at, shares, np.arange(bins + 1) / bins))
+    return min(int(np.searchsorted(shares[1:], at)), bins - 1) / (bins - 1)
+
+
+def _whole_values(group: Group) -> int | None:
+    """Return the number of values of a column of a few whole numbers; None for others."""
+    column = group.column
+    if isinstance(column, Ordinal):
+        return len(column.values)
+    if not isinstance(column, Numeric) or not column.integer or column.scale != "linear":
+        return None
+    count = int(float(column.high or 0.0) - float(column.low or 0.0)) + 1
+    return count if count <= MOST_VALUES else None
 
 
 def _unit(column: Any) -> Any:
@@ -450,45 +439,3 @@ def _unit(column: Any) -> Any:
         steps = len(column.values) - 1
         return lambda value: float(value) * steps
     return lambda value: float(np.ravel(column.decoded(np.array([value])))[0])
-
-
-def _names(column: str, level: str | None, statistics: set[str]) -> list[str]:
-    """Return the names of the lines of a column or level."""
-    if column == "n":
-        return ["n"]
-    if level is not None:
-        return [f"{column} = {level}"]
-    lines = [f"{column}: mean (SD)", f"{column}: median [quartiles]"]
-    return [*lines, f"{column}: missing"]
-
-
-def _cells(of: Mapping[str, Entry]) -> list[str]:
-    """Return the cells of a group, one for each line of `_names`."""
-    if "share" in of:
-        share = of["share"]
-        ends = f"[{100 * share.low:.1f}, {100 * share.high:.1f}]"
-        return [f"{of['n'].estimate:,.0f} ({100 * share.estimate:.1f} %) {ends}"]
-    if "n" in of:
-        own = of["n"]
-        return [f"{own.estimate:,.0f} [{own.low:,.0f}, {own.high:,.0f}]"]
-    missing = of.get("missing")
-    last = "–" if missing is None else f"{missing.estimate:,.0f}"
-    if "mean" not in of:
-        return ["–", "–", last]
-    mean = of["mean"]
-    sd = of["sd"]
-    deviation = _text(sd.estimate) if sd.low > 0.0 else "–"
-    first = f"{_text(mean.estimate)} ({deviation})"
-    first += f" [{_text(mean.low)}, {_text(mean.high)}]"
-    low, middle, high = (of[f"q{100 * at:.0f}"].estimate for at in QUANTILES)
-    return [first, f"{_text(middle)} [{_text(low)}, {_text(high)}]", last]
-
-
-def _text(value: float) -> str:
-    return f"{value:.4g}"
-
-
-def _latex(text: str) -> str:
-    for old in "\\&%$#_{}":
-        text = text.replace(old, f"\\{old}" if old != "\\" else r"\textbackslash ")
-    return text.replace("–", "--")

@@ -32,6 +32,7 @@ from discreet.cli import (
     schema_commands,
     site,
     state,
+    table_one,
 )
 from discreet.cli.exits import (
     CommandError,
@@ -62,6 +63,7 @@ _COMMANDS: dict[str, typer.Typer | Callable[..., Any]] = {
     "fit": fit.fit,
     "predict": predict.predict,
     "evaluate": predict.evaluate,
+    "describe": table_one.describe,
     "explain": describe.explain,
     "ledger": ledger.app,
     "plan": fit.plan,

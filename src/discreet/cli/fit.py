@@ -240,7 +240,7 @@ def _declarations(
     """Return the declarations of a fit without a schema, by the keywords of `discreet.fit`."""
     found: dict[str, Any] = {}
     if columns:
-        found["columns"] = _columns(columns)
+        found["columns"] = columns_of(columns)
     if classes is not None:
         found["classes"] = [label.strip() for label in classes.split(",")]
     if target_bounds is not None:
@@ -266,7 +266,7 @@ def _interval(option: str, text: str) -> tuple[float, float]:
         raise CommandError(f"{option} must be LOW:HIGH, such as 0:110; got {text!r}.") from None
 
 
-def _columns(given: list[str]) -> dict[str, Any]:
+def columns_of(given: list[str]) -> dict[str, Any]:
     """Return what is declared about columns: bounds of numbers, or levels of texts."""
     from discreet.tables import Ignored
 

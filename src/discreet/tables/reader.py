@@ -192,7 +192,7 @@ def gathered(data: Any, schema: Schema) -> Any:
     """
     pa = arrow()
     found = source(data)
-    request = Request(schema, target=True, unit=True)
+    request = Request(schema, target=schema.target is not None, unit=True)
     tables = []
     with closing(records(found, request)) as blocks:
         for block in blocks:
