@@ -234,9 +234,10 @@ def _cells(of: Mapping[str, Entry]) -> list[str]:
     deviation = f"{sd.estimate:,.{digits}f}" if sd.low > 0.0 else "–"
     first = f"{mean.estimate:,.{digits}f} ({deviation})"
     first += f" [{mean.low:,.{digits}f}, {mean.high:,.{digits}f}]"
-    own = [of[f"q{100 * at:.0f}"] for at in QUANTILES]
-    digits = 0 if all(each.estimate.is_integer() for each in own) else _digits(own[1])
-    low, middle, high = (f"{each.estimate:,.{digits}f}" for each in own)
+    places = [of[f"q{100 * at:.0f}"] for at in QUANTILES]
+    whole = all(each.estimate.is_integer() for each in places)
+    digits = 0 if whole else _digits(places[1])
+    low, middle, high = (f"{each.estimate:,.{digits}f}" for each in places)
     return [first, f"{middle} [{low}, {high}]", last]
 
 
