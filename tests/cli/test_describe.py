@@ -69,7 +69,7 @@ def test_it_charges_the_ledger_and_stops_at_its_limit(visits, tmp_path, capsys):
     spent = data.spent
     assert 0.3 < spent <= 0.4  # at the δ of the limit it is a little less
     capsys.readouterr()
-    assert run(command(visits, "--epsilon", 0.4, *ledger)) == Exit.BUDGET_EXCEEDED
+    assert run(command(visits, "--epsilon", 0.4, *ledger)) == Exit.PRIVACY
     assert not capsys.readouterr().out
     assert data.spent == spent
 
