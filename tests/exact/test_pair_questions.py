@@ -21,7 +21,9 @@ from discreet.core.questions import Public
 from discreet.errors import BudgetExceeded, PrivacyError
 from discreet.exact.pair_questions import MOST_CELLS, BestPairs, PairScores
 from discreet.rows import Units, as_rows
-from discreet.rows.pair_sums import COUNTED, LARGEST_SIZE, pair_scores
+from discreet.rows import pair_sums as kernel
+from discreet.rows.pair_sums import COUNTED, LARGEST_SIZE, pair_sums
+from discreet.rows.partitions import added
 
 CELLS = (np.arange(3), np.array([0, 1, 1, 0]), np.arange(4))
 PAIRS = ((0, 1), (0, 2), (1, 2))
@@ -39,6 +41,10 @@ def made(X, y, groups=None, size=None):
     weights = None if groups is None else Units.of(groups, len(X)).weights()
     public = None if groups is not None else size
     return as_rows(X, y, fit_intercept=False, weights=weights, public_size=public)
+
+
+def pair_scores(rows, cells, pairs):
+    return kernel.pair_scores(pair_sums(rows, cells, pairs), cells, pairs)
 
 
 def scores(X, y, groups=None):
@@ -169,15 +175,71 @@ def test_noise_has_the_scale_of_scores_that_move_apart(monkeypatch, relation):
     assert asked.ask(BestPairs(CELLS, PAIRS, 2), CHOICE) == [0, 1]
     assert [count for count, _ in handed] == [3, 2]
     for _, scale in handed:
-        assert 2.0 * relation.rows_changed <= scale < 2.000001 * relation.rows_changed
+        assert 2.0 * relation.rows_changed <= scale < 2.00001 * relation.rows_changed
 
 
 def test_the_error_is_public_and_covers_one_rounding_of_each_score():
     X, y = drawn(np.random.default_rng(4), 10)
     error = pair_scores(made(X, y), CELLS, PAIRS).error
-    assert error == math.sqrt(3) * 11 * 2.0**-53
-    more = pair_scores(made(X, y, size=1000), CELLS, PAIRS).error
-    assert more == math.sqrt(3) * 1001 * 2.0**-53
+    assert error == math.sqrt(3) * 2.0**30 * 2.0**-53
+    assert pair_scores(made(X, y, size=1000), CELLS, PAIRS).error == error
+    # a score of 2^30, the largest, is rounded by half of its last place at most
+    assert error / math.sqrt(3) >= np.spacing(2.0**30) / 2
+
+
+def test_scores_of_blocks_are_those_of_the_whole_table():
+    """Sums in cells add up over blocks; their sizes do not."""
+    X, y = drawn(np.random.default_rng(5), 300)
+    parts = [pair_sums(made(X[at], y[at]), CELLS, PAIRS) for at in (slice(100), slice(100, 300))]
+    joined = added(parts)
+    assert joined.values.dtype == np.int64
+    assert kernel.pair_scores(joined, CELLS, PAIRS).values.tolist() == by_hand(X, y)
+
+
+def several(rng, rows, outputs=3):
+    """Residuals e_y − p of classes, over 2; a few rows are far from what a model gives."""
+    y = np.eye(outputs)[rng.integers(0, outputs, rows)] - rng.dirichlet(np.ones(outputs), rows)
+    y *= rng.choice([0.5, 0.5, 0.5, 3.0, 1e300], (rows, 1))
+    return y
+
+
+@pytest.mark.parametrize("people", [False, True])
+def test_one_unit_with_residuals_of_several_classes_moves_scores_by_the_same(people):
+    rng = np.random.default_rng(6)
+    furthest = dict.fromkeys(Relation, 0.0)
+    for _ in range(300):
+        X, _ = drawn(rng, 40)
+        y = several(rng, 40)
+        ids = np.arange(40) // 4 if people else np.arange(40)
+        count = int(rng.integers(1, 9)) if people else 1
+        X[:30] = 0.0  # the unit is in one cell with these: the sums there grow or fall by all of it
+        y[:30] = 0.3
+        tables = [scores(X, y, ids)]
+        for sign in (1.0, -1.0):
+            own = several(rng, count) if rng.random() < 0.5 else np.full((count, 3), sign)
+            rows = np.vstack([X, np.zeros((count, 3))]), np.vstack([y, own])
+            tables.append(scores(*rows, np.append(ids, [99] * count)))
+        moved = {
+            Relation.ADD_REMOVE: tables[1] - tables[0],
+            Relation.REPLACE_ONE: tables[1] - tables[2],
+        }
+        for relation, change in moved.items():
+            furthest[relation] = max(furthest[relation], np.abs(change).max())
+    for relation in Relation:
+        limit = BestPairs(CELLS, PAIRS, 1).sensitivity(relation)
+        assert 0.9 * limit < furthest[relation] <= limit
+
+
+def test_residuals_of_several_classes_add_up_to_one_at_most():
+    X = np.zeros((1, 3))
+    assert scores(X, np.array([[0.5, -0.25, -0.25]])).tolist() == [1.0] * 3
+    third = pair_sums(made(X, np.array([[2.0, -1.0, 1.0]])), CELLS, PAIRS).values
+    assert np.abs(third).sum() == 3 * (3 * (2**30 // 3))
+    assert scores(X, np.array([[0.5, 0.0, 0.25]])).tolist() == [0.75] * 3
+    rows = made(X, np.zeros((1, 3)))
+    rows.targets = np.full((1, kernel.MOST_OUTPUTS + 1), 0.5)
+    with pytest.raises(ValueError, match="at most 65536 residuals"):
+        pair_sums(rows, CELLS, PAIRS)
 
 
 def test_what_the_proof_does_not_cover_is_refused():
@@ -202,11 +264,16 @@ def test_what_the_proof_does_not_cover_is_refused():
             PairScores(CELLS, pairs).check(public, Gaussian(1.0))
 
 
-def test_other_targets_are_for_the_same_rows_unit_and_budget():
-    asked = curator(groups=[1, 1, 2, 3])
-    other = asked.with_targets(np.full(4, 0.25))
+def test_other_rows_are_of_the_same_units_and_budget():
+    groups = [1, 1, 2, 3]
+    asked = curator(groups=groups)
+    X, _ = drawn(np.random.default_rng(3), 4)
+    other = asked.with_rows(made(X, np.full(4, 0.25), groups))
     assert other._rows.unit == "person"
     assert other._rows.weights.tolist() == asked._rows.weights.tolist()
     other.ask(BestPairs(CELLS, PAIRS, 1), ExponentialMechanism(0.1, monotone=False))
     assert asked.spent_share == other.spent_share > 0
     assert asked._rows.targets.tolist() != other._rows.targets.tolist()
+    for foreign in (made(X, np.ones(4)), made(X, np.ones(4), [1, 2, 3, 4])):
+        with pytest.raises(PrivacyError, match="unit and public size"):
+            asked.with_rows(foreign)

@@ -379,7 +379,7 @@ def test_bad_arguments_are_refused(small_table):
     for row_norm in (0.0, -1.0, math.nan, math.inf):
         with pytest.raises(ValueError, match="row_norm must be"):
             as_rows(X, y, row_norm=row_norm)
-    for targets in (y[:-1], y[:, None], np.full(len(y), "a")):
+    for targets in (y[:-1], y[:, None, None], np.full(len(y), "a")):
         with pytest.raises(ValueError, match="y must"):
             as_rows(X, targets)
 

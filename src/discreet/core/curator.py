@@ -332,15 +332,18 @@ class Curator(AccountPart):
             raise ValueError("index must name at least one column, each once, in rising order.")
         return self._view(self._table.columns(chosen, positive("factor", factor), matrix))
 
-    def with_targets(self, y: FloatArray) -> Self:
-        """Return a curator for the same rows with other targets, on the same budget.
+    def with_rows(self, rows: AskedRows) -> Self:
+        """Return a curator for rows that were made of the same units, on the same budget.
 
         Privacy
         -------
-        Nothing is released and nothing spent. The caller makes the new target of a row of that row
-        and of numbers that are not private, so tables that differ in one row still do.
+        Nothing is released and nothing spent. The caller makes a row, its target and its weight of
+        one row of the table and of numbers that are not private, so tables that differ in one unit
+        still do. Rows of another unit or public size are refused.
         """
-        return self._view(self._table.with_targets(y))
+        if (rows.unit, rows.public_size) != (self._rows.unit, self._rows.public_size):
+            raise PrivacyError("Rows made of others must have their unit and public size.")
+        return self._view(rows)
 
     def _view(self, rows: AskedRows, n_rows: int | None = None) -> Self:
         n_rows = self.n_rows if n_rows is None else n_rows

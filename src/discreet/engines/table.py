@@ -69,7 +69,7 @@ class BlockTable:
         if any(sizes.ticket != ticket for _, sizes in found):
             raise PrivacyError("A block's answer is not to this question.")
         totals = Totals.of(sizes for _, sizes in found)
-        made = self._derived(partial(weighed, totals))
+        made = self.made(partial(weighed, totals))
         return replace(made, shape=(totals.count, self.shape[1]))
 
     def rows(self, *, fit_intercept: bool = True, row_norm: float | None = None) -> PartitionedRows:
@@ -84,18 +84,19 @@ class BlockTable:
 
     def with_targets(self, rule: Rule) -> Self:
         """Return the table with what a rule makes of its targets."""
-        return self._derived(partial(_changed, "y", rule))
+        return self.made(partial(_changed, "y", rule))
 
     def applied(self, step: Any) -> Self:
         """Return the table that a fitted step of a preparation makes of this one."""
-        return self._derived(partial(_changed, "X", step.apply))
+        return self.made(partial(_changed, "X", step.apply))
 
     def expanded(self, expansion: Any, width: int) -> Self:
         """Return the table of ``width`` features that an expansion makes of the columns."""
-        made = self._derived(partial(_changed, "X", expansion.transform))
+        made = self.made(partial(_changed, "X", expansion.transform))
         return replace(made, shape=(self.shape[0], width))
 
-    def _derived(self, task: Callable[[Block], Block]) -> Self:
+    def made(self, task: Callable[[Block], Block]) -> Self:
+        """Return the table that a task makes of each block, row by row; it can be pickled."""
         return replace(self, parts=tuple(self.engine.derive(task, self.parts)))
 
 

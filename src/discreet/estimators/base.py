@@ -288,11 +288,6 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
         self, X: Any, y: Any, settings: Settings, schema: Schema | None, groups: Any
     ) -> Any:
         """Open a table whose rows are on workers; refuse what needs single rows."""
-        if self.features == "pairs":
-            raise NotSupported(
-                "features='pairs' is for tables of this process, and these rows are on workers. "
-                "Use features='auto', or read them with schema.open(files)."
-            )
         if settings.method is not None and not settings.method.solver.takes_blocks:
             raise NotSupported(
                 f"solver={settings.method.solver.name!r} needs single rows or their order, and "
@@ -582,5 +577,5 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
         scores = pipeline.linear_scores(self.features_, X, weights, constants, by_row=by_row)
         averaged.average_levels(self, X, scores)
         if pairs is not None:
-            scores[:, 0] += pairs
+            scores += pairs
         return scores if offset is None else scores + offset[:, None]

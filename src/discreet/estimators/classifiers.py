@@ -169,10 +169,6 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mis
         class against the others.
         """
         two = n_classes == 2
-        if self.features == "pairs" and not two:
-            raise NotSupported(
-                f"features='pairs' is for two classes; got {n_classes}. Use features='auto'."
-            )
         method = settings.method
         joint = None
         if not (two or self.inference is True):
@@ -180,6 +176,11 @@ class LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mis
         # every solver of the rule takes several outputs
         if joint is not None and (method is None or method.solver.fits_jointly()):
             return replace(settings, loss=joint), [partial(np.asarray, dtype=np.float64)]
+        if self.features == "pairs" and not two:
+            raise NotSupported(
+                "features='pairs' needs one model of all classes, and this solver fits one for "
+                "each class. Use solver='auto' or 'gd'."
+            )
         return settings, [partial(_one_of, code=one) for one in ([1] if two else range(n_classes))]
 
     def _keep_link(self, fitted: Fitted) -> None:
@@ -420,6 +421,10 @@ class Link(CheckedFields):
         largest = np.maximum(np.abs(scores).max(axis=1, keepdims=True), 1e-300)
         return np.asarray(softmax(scores * (self._bent(largest) / largest), axis=1))
 
+    def log_shares(self, scores: FloatArray) -> FloatArray:
+        """Return the logarithms of the probabilities of several classes."""
+        return np.asarray(np.log(np.maximum(self.several(scores), LEAST_CHANCE)))
+
     def _bent(self, sizes: FloatArray) -> FloatArray:
         """Return the sizes that scores of these sizes count with."""
         if self.reach is None:
@@ -583,7 +588,8 @@ class LogisticRegression(LinearClassifier):
     @staticmethod
     def log_odds(fitted: Fitted) -> Callable[[FloatArray], FloatArray]:
         """Return the function from scores of a fit to the log-odds of its probabilities."""
-        return Link.of(fitted.solution, fitted.steps, fitted.problem).log_odds
+        link = Link.of(fitted.solution, fitted.steps, fitted.problem)
+        return link.log_odds if fitted.problem.loss.n_outputs == 1 else link.log_shares
 
     @by_blocks
     def predict_proba(self, X: Any) -> FloatArray:

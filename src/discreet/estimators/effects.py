@@ -426,12 +426,12 @@ def plot_effects(
         if isinstance(column, Date) and panel.lines:
             _show_dates(panel, column)
     for panel, term in zip(axes[len(shown) :], terms, strict=False):
-        draw_pair(panel, pairs, term)
+        draw_pair(panel, pairs, term, several)
     for panel in axes[count:]:
         panel.set_axis_off()
     for panel in axes[: len(shown) : across]:
         panel.set_ylabel(towards(model), fontsize=8)
-    if several:
+    if several and shown:
         axes[0].legend(fontsize=7)
     title = _title(model, every, shown)
     if terms:

@@ -254,9 +254,9 @@ def explained(model: Any, X: Any, design: Design | None = None) -> Explanation:
         )
     if pairs is not None:
         columns += pairs.names
-        baseline = baseline + pairs.means().sum()
+        baseline = baseline + pairs.means().sum(axis=0)
         own = pairs.contributions(encoded) - pairs.means()
-        found = np.concatenate([found, own[:, :, None]], axis=1)
+        found = np.concatenate([found, own], axis=1)
     return Explanation(
         columns=columns,
         baseline=baseline,

@@ -35,14 +35,21 @@ def split_names(
     return single, [known[name] for name in wanted if name in known]
 
 
-def draw_pair(panel: Axes, pairs: PairTerms, term: PairTerm) -> None:
-    """Draw a pair: colours around its mean, gray numbers where noise could have made them."""
-    mean = float(pairs.shares[term.first] @ term.values @ pairs.shares[term.second])
-    values = term.values - mean
+def draw_pair(panel: Axes, pairs: PairTerms, term: PairTerm, classes: Sequence[str] = ()) -> None:
+    """Draw a pair: colours around its mean, gray numbers where noise could have made them.
+
+    With several classes, the one is drawn whose numbers vary most.
+    """
+    values = term.values - pairs.mean_of(term)[..., None, None]
+    of_class = ""
+    if values.ndim == 3:
+        widest = int(np.abs(values).max(axis=(1, 2)).argmax())
+        values = values[widest]
+        of_class = f" (class {classes[widest]})"
     most = float(np.abs(values).max()) or 1.0
     panel.imshow(values, cmap="RdBu_r", vmin=-most, vmax=most, aspect="auto", origin="lower")
     first, second = pairs.columns_of(term)
-    panel.set_title(f"{first} × {second}", fontsize=9)
+    panel.set_title(f"{first} × {second}{of_class}", fontsize=9)
     panel.set_ylabel(_short(first), fontsize=7)
     panel.set_xlabel(_short(second), fontsize=7)
     names = [_short(label) for label in pairs.labels[term.first]]

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.preparation.pair_cells import CellColumn, cell_scores, values_of
+from discreet.preparation.pair_cells import CellColumn, values_of
 from discreet.validate import FloatArray, number, vector
 
 __all__ = ["PairSearch", "PairTerm", "PairTerms"]
@@ -60,9 +60,10 @@ class PairTerm:
     first, second : int
         Numbers of the columns among those of `PairTerms`.
     values : array
-        Numbers of the cells, one row per cell of the first column.
+        Numbers of the cells, one row per cell of the first column; with several classes, one such
+        table for each class.
     deviation : array
-        Standard deviation of the known noise in each of them, about.
+        Standard deviation of the known noise in each cell, about; that of all classes.
     kept : float
         Share of the fitted numbers that noise and sampling do not explain.
     """
@@ -110,19 +111,27 @@ class PairTerms:
         """Return the names of the columns of a pair."""
         return self.columns[term.first].name, self.columns[term.second].name
 
+    @property
+    def outputs(self) -> int:
+        """Number of scores of a row: 1, or the number of classes if there are more than two."""
+        return len(self.terms[0].values) if self.terms and self.terms[0].values.ndim == 3 else 1
+
     def contributions(self, X: Any) -> FloatArray:
-        """Return what each pair adds to the score of encoded rows, (n_rows, n_pairs)."""
-        pairs = [(term.first, term.second) for term in self.terms]
-        tables = [term.values for term in self.terms]
-        if not pairs:
-            return np.zeros((X.shape[0], 0))
-        return cell_scores(values_of(self.columns, X), self.cells, pairs, tables)
+        """Return what each pair adds to the scores of encoded rows, (n_rows, n_pairs, outputs)."""
+        found = np.zeros((X.shape[0], len(self.terms), self.outputs))
+        values = values_of(self.columns, X, np.intp)
+        for p, term in enumerate(self.terms):
+            one = self.cells[term.first][values[:, term.first]]
+            two = self.cells[term.second][values[:, term.second]]
+            found[:, p] = np.atleast_2d(term.values[..., one, two]).T
+        return found
 
     def scores(self, X: Any) -> FloatArray:
-        """Return what all pairs together add to the score of encoded rows, each by itself."""
-        total = np.zeros(X.shape[0])
-        for part in self.contributions(X).T:
-            total += part
+        """Return what all pairs together add to the scores of encoded rows, each by itself."""
+        total = np.zeros((X.shape[0], self.outputs))
+        found = self.contributions(X)
+        for p in range(len(self.terms)):
+            total += found[:, p]
         return total
 
     def cell_names(self, X: Any) -> tuple[str, ...]:
@@ -135,11 +144,14 @@ class PairTerms:
         return tuple(f"{own[term.first]}, {own[term.second]}" for term in self.terms)
 
     def means(self) -> FloatArray:
-        """Return the mean of each pair's numbers over rows, as if its columns were independent."""
-        found = [
-            self.shares[term.first] @ term.values @ self.shares[term.second] for term in self.terms
-        ]
-        return np.array(found, dtype=np.float64)
+        """Return the mean of each pair's numbers, (n_pairs, outputs), as of independent columns."""
+        found = [self.mean_of(term) for term in self.terms]
+        return np.array(found, dtype=np.float64).reshape(len(found), self.outputs)
+
+    def mean_of(self, term: PairTerm) -> FloatArray:
+        """Return the mean of a pair's numbers over rows, as if its columns were independent."""
+        half = term.values @ self.shares[term.second]
+        return np.asarray(half @ self.shares[term.first])
 
     @property
     def cost(self) -> str:
@@ -219,11 +231,12 @@ class PairTerms:
         return {"columns": columns, "terms": terms, "search": search}
 
     @classmethod
-    def from_plain(cls, data: Any, width: int) -> Self:
+    def from_plain(cls, data: Any, width: int, outputs: int = 1) -> Self:
         """Return the pairs that `plain` was called on; anything else is a ``ValueError``.
 
-        ``width`` is the number of encoded columns.
+        ``width`` is the number of encoded columns, ``outputs`` that of a row's scores.
         """
+        several = (outputs,) if outputs > 1 else ()
         try:
             parts = [_column(entry, width) for entry in data["columns"]]
             found = dict(data["search"])
@@ -232,7 +245,7 @@ class PairTerms:
             found["chance"] = tuple(number("chance", each) for each in found["chance"])
             search = PairSearch(**found)
             counts = [len(labels) for _, _, _, labels in parts]
-            terms = tuple(_term(entry, counts) for entry in data["terms"])
+            terms = tuple(_term(entry, counts, several) for entry in data["terms"])
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError("pairs must have columns, terms and search.") from error
         columns, cells, shares, labels = zip(*parts, strict=True) if parts else ((), (), (), ())
@@ -257,7 +270,7 @@ def _column(
     return own, cells.astype(np.intp), shares, labels
 
 
-def _term(entry: Mapping[str, Any], counts: list[int]) -> PairTerm:
+def _term(entry: Mapping[str, Any], counts: list[int], outputs: tuple[int, ...]) -> PairTerm:
     """Return the table of a pair from plain data, checked."""
     first, second = entry["first"], entry["second"]
     known = range(len(counts))
@@ -265,9 +278,9 @@ def _term(entry: Mapping[str, Any], counts: list[int]) -> PairTerm:
         raise ValueError("a pair must name two of its columns.")
     shape = (counts[first], counts[second])
     tables = []
-    for name in ("values", "deviation"):
+    for name, before in (("values", outputs), ("deviation", ())):
         table = np.array(entry[name], dtype=np.float64)
-        if table.shape != shape or not np.isfinite(table).all():
+        if table.shape != (*before, *shape) or not np.isfinite(table).all():
             raise ValueError(f"{name} of a pair must be finite numbers of the shape {shape}.")
         tables.append(table)
     kept = number("kept", entry["kept"], least=0.0, most=1.0)

@@ -15,11 +15,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from discreet.accounting.budget import Measure
@@ -28,13 +28,20 @@ from discreet.core.questions import EdgeCounts, Gradient, MedianSlope, NoisySum,
 from discreet.core.session import Session, Stream
 from discreet.errors import NotSupported
 from discreet.estimators.pair_columns import Candidate, Celled, cell_columns, celled
+from discreet.estimators.pair_rows import (
+    Known,
+    PairRows,
+    curvatures,
+    offset_loss,
+    residuals,
+    squares,
+)
 from discreet.estimators.pair_terms import PairSearch, PairTerm, PairTerms
 from discreet.estimators.units import Inputs
 from discreet.exact.pair_questions import BestPairs, PairScores
-from discreet.objectives import Huber, Logistic, Loss, Problem, Squared
-from discreet.objectives.offset import WithOffset, with_offsets
-from discreet.preparation import FeatureMap, FittedBounds, FittedStep, pipeline
-from discreet.preparation.pair_cells import cell_table, values_of
+from discreet.objectives import Huber, Logistic, Loss, Poisson, Problem, Softmax, Squared
+from discreet.objectives.offset import WithOffset
+from discreet.preparation import FeatureMap, FittedBounds, FittedStep
 from discreet.solvers import Solution, Solver
 from discreet.validate import FloatArray
 
@@ -43,13 +50,13 @@ __all__ = ["PairRule", "PairSide", "check_settings", "rule"]
 MODELS = 2
 """Models that share the budget of the models evenly, where pairs are looked for."""
 
-LEAST_SIGNAL = {"classification": 4000.0, "regression": 2000.0}
+LEAST_SIGNAL = {"classes": 4000.0, "counts": 4000.0, "numbers": 2000.0}
 """Least n·μ/k for a search: below it, half of the budget is worth more than any pair."""
 
 COUNTS = ((12_000.0, 15), (0.0, 6))
 """Least n·μ/k, and pairs that are chosen; the first that is reached is taken."""
 
-CURVATURE = {"classification": 1.0, "regression": 8.0}
+CURVATURE = {"classes": 1.0, "counts": 1.0, "numbers": 8.0}
 """Typical curvature over that of the logistic loss: noise in a cell is so much less."""
 
 BINS_PER_SIGNAL = 0.245
@@ -149,10 +156,10 @@ class PairRule:
 
 def check_settings(loss: Loss, budget: Budget, solver: Solver | None, model: Any) -> None:
     """Refuse settings that pairs do not go with, before any data is read."""
-    if not isinstance(loss, Logistic | Squared | Huber) or not model._finds_levels:
+    if not isinstance(loss, Logistic | Squared | Huber | Poisson) or not model._finds_levels:
         raise NotSupported(
-            f"features='pairs' is for LogisticRegression with two classes, LinearRegression and "
-            f"HuberRegressor, not for {type(model).__name__}. Use features='auto'."
+            f"features='pairs' is for LogisticRegression, LinearRegression, HuberRegressor and "
+            f"PoissonRegressor, not for {type(model).__name__}. Use features='auto'."
         )
     if budget.pure:
         raise NotSupported(
@@ -165,11 +172,6 @@ def check_settings(loss: Loss, budget: Budget, solver: Solver | None, model: Any
         )
     if getattr(model, "class_weight", None) is not None:
         raise NotSupported("features='pairs' takes no class_weight. Leave one of them out.")
-    classes = getattr(model, "classes", None)
-    if classes is not None and np.size(classes) > 2:
-        raise NotSupported(
-            f"features='pairs' is for two classes; got {np.size(classes)}. Use features='auto'."
-        )
     if solver is not None:
         check_solver(solver)
 
@@ -183,6 +185,13 @@ def check_solver(solver: Solver) -> None:
         )
 
 
+def _kind(loss: Loss) -> str:
+    """Return the kind of targets that a loss is for."""
+    if isinstance(loss, Poisson):
+        return "counts"
+    return "classes" if loss.task == "classification" else "numbers"
+
+
 def rule(columns: Sequence[Candidate], n_units: int, loss: Loss, budget: Budget) -> PairRule:
     """Return what a fit to a table of this size will do about pairs."""
     columns = tuple(columns)[:MOST_COLUMNS]
@@ -192,11 +201,13 @@ def rule(columns: Sequence[Candidate], n_units: int, loss: Loss, budget: Budget)
             "features='pairs' needs two or more columns whose kinds are known. Pass a table with "
             "names, or bounds of the columns of an array: columns={0: (0, 100), 1: (0, 1)}."
         )
-    least = LEAST_SIGNAL[loss.task]
+    kind = _kind(loss)
+    least = LEAST_SIGNAL[kind]
     if signal < least:
         return PairRule(columns, signal, least)
     most = next(count for reached, count in COUNTS if signal >= reached)
-    bins = round(BINS_PER_SIGNAL * (CURVATURE[loss.task] * signal) ** (1 / 3))
+    curvature = CURVATURE[kind] * 2 / max(loss.n_outputs, 2)
+    bins = round(BINS_PER_SIGNAL * (curvature * signal) ** (1 / 3))
     bins = min(max(bins, BINS[0]), BINS[1])
     count = min(most, len(columns) * (len(columns) - 1) // 2)
     parts = [
@@ -204,8 +215,8 @@ def rule(columns: Sequence[Candidate], n_units: int, loss: Loss, budget: Budget)
         PairPart("choice of pairs", CHOICE_SHARE, count, selects=True),
         PairPart("scores of pairs", SCORES_SHARE),
     ]
-    if loss.task == "regression":
-        parts.append(PairPart("size of residuals", SIZE_SHARE, selects=True))
+    if kind != "classes":
+        parts.append(PairPart("size of residuals", SIZE_SHARE, selects=kind == "numbers"))
     return PairRule(columns, signal, least, count, bins, tuple(parts))
 
 
@@ -226,13 +237,27 @@ class First:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Pairs that were chosen: their noisy scores, those of chance, and the mean square residual."""
+    """Pairs that were chosen, and released numbers about the residuals of the first model.
+
+    Attributes
+    ----------
+    pairs, scores, chance, deviation
+        The pairs, their noisy scores, those of chance, and the noise in a score.
+    square
+        Mean square of the residuals of a row, all outputs together, over the unit.
+    unit
+        Size that counts as a residual of 1.
+    curvature
+        Mean second derivative of the loss in one score.
+    """
 
     pairs: tuple[tuple[int, int], ...]
     scores: FloatArray
     chance: FloatArray
     deviation: float
     square: float
+    unit: float
+    curvature: float
 
 
 class PairSide:
@@ -257,21 +282,14 @@ class PairSide:
         self.inputs = inputs
         bounds = next((step for step in fitted if isinstance(step, FittedBounds)), None)
         self.columns = cell_columns(rule.columns, bounds)
-        self.values = values_of(self.columns, inputs.X)
-        units = inputs.units
-        rows = units.rows(self.values, np.zeros(len(self.values)))
+        self.rows = PairRows.of(inputs, self.columns)
         self.curators: list[Curator] = []
         for k, stream in enumerate(streams):
-            curator = session.curator(rows, stream)
+            curator = session.curator(self.rows.rows, stream)
             curator.open_reserved(first_part + k)
             self.curators.append(curator)
         self.made: list[Celled] = []
         self.conditions: tuple[str, ...] = ()
-
-    @property
-    def regression(self) -> bool:
-        """True if targets are numbers."""
-        return len(self.curators) > 3
 
     def second(
         self, first: First, stream: Stream, again: Callable[[], Solution]
@@ -285,9 +303,9 @@ class PairSide:
                 search=PairSearch(reason="Fewer than two columns have cells.")
             ), again()
         self.made = self._cells()
-        residuals = self._residuals(first)
-        scale = self._scale(residuals)
-        found = self._choose(residuals / scale, first.problem.n_rows)
+        loss = offset_loss(first.problem.loss)
+        self.rows = self.rows.knowing(self._known(first))
+        found = self._choose(loss, first.problem.n_rows)
         threshold = float(found.chance.sum() + self._doubt(found))
         names = [column.name for column in self.columns]
         search = PairSearch(
@@ -299,14 +317,27 @@ class PairSide:
             pairs=len(self._pairs()),
         )
         total = float(found.scores.sum())
-        curvature = 1.0 if self.regression else found.square
-        if total < threshold or not self._pays(first, found, scale, curvature):
+        if total < threshold or not self._pays(first, found, loss.n_outputs):
             reason = ABSTAINED.format(found=total, least=threshold)
             return PairTerms(search=replace(search, reason=reason)), again()
-        terms = self._fit(first, residuals, found, scale, curvature, stream)
+        terms = self._fit(first, loss, found, stream)
         return self._kept(found, terms, search), None
 
     # ---- what is released before the second model
+
+    def _known(self, first: First) -> Known:
+        """Return the function from rows to the scores of the first model."""
+        limited = isinstance(first.problem.loss, Squared) and first.problem.loss.limit is not None
+        return Known(
+            coef=first.coef,
+            intercept=first.intercept,
+            features=first.features,
+            design=self.inputs.design,
+            scale=self.inputs.scale,
+            centre=self.inputs.centre,
+            log_odds=first.log_odds,
+            most=1.0 if limited else math.inf,
+        )
 
     def _cells(self) -> list[Celled]:
         """Return the cells of each column, by one noisy count of the values of all of them."""
@@ -334,86 +365,84 @@ class PairSide:
             for k, column in enumerate(self.columns)
         ]
 
-    def _margins(self, first: First) -> FloatArray:
-        """Return the scores of the first model in units of its targets, each from its row."""
-        X = self.inputs.X
-        if self.inputs.design is not None:
-            bounds = first.features.bounds
-            X = self.inputs.design.with_middles(X, () if bounds is None else bounds.columns)
-        scores = pipeline.linear_scores(first.features, X, first.coef, first.intercept, by_row=True)
-        margins = (scores[:, 0] - self.inputs.centre) / self.inputs.scale
-        return margins if self.regression else first.log_odds(margins)
+    def _measured(self, loss: WithOffset) -> tuple[float, float]:
+        """Return the size that residuals are clipped at, and the curvature of counts (else 0).
 
-    def _residuals(self, first: First) -> FloatArray:
-        """Return minus the slope of the loss for each row, at the first model."""
-        assert self.inputs.y is not None  # rows on workers are refused
-        targets = self.inputs.rules[0](self.inputs.y)
-        margins = self._margins(first)
-        if not self.regression:
-            return np.asarray(-Logistic().derivative(margins, targets))
-        if isinstance(first.problem.loss, Squared) and first.problem.loss.limit is not None:
-            margins = np.clip(margins, -1.0, 1.0)
-        return np.asarray(targets - margins)
-
-    def _scale(self, residuals: FloatArray) -> float:
-        """Return the size at which residuals are clipped: 1, or by their private median."""
-        if not self.regression:
-            return 1.0
-        curator = self.curators[3].with_targets(residuals)
-        weights = np.zeros(curator.n_parameters)
-        median = curator.ask(MedianSlope(Squared(None), weights), self.mechanisms[3])
+        That of classes is 1 or 2, as the sizes of their residuals add up to at most that. Counts
+        have the variance of their mean, which is measured; other numbers their private median.
+        """
+        base = loss.base
+        if isinstance(base, Logistic | Softmax):
+            return float(min(loss.n_outputs, 2)), 0.0
+        curator = self.curators[3]
+        rows = self.rows.rows
+        if isinstance(base, Squared):
+            weights = np.zeros(curator.n_parameters)
+            found = curator.with_rows(rows).ask(MedianSlope(loss, weights), self.mechanisms[3])
+            self.conditions += (
+                f"the median size of residuals was chosen privately among public numbers; "
+                f"residuals are clipped at {TYPICAL:g} times it in the scores of pairs",
+            )
+            return TYPICAL * found, 0.0
+        known = curator.with_rows(rows.with_targets(partial(curvatures, loss)))
+        noisy = known.ask(TargetSum(1.0), self.mechanisms[3])
+        least = max(noisy.deviation, 1.0)
+        mean = float(np.clip(noisy.values[0], least, known.n_rows)) / known.n_rows
         self.conditions += (
-            f"the median size of residuals was chosen privately among public numbers; residuals "
-            f"are clipped at {TYPICAL:g} times it in the scores of pairs",
+            f"the sum of the first model's means was released with noise of standard deviation "
+            f"{noisy.deviation:.4g}; residuals are clipped at {TYPICAL:g} deviations of a count",
         )
-        return TYPICAL * median
+        return min(1.0, TYPICAL * math.sqrt(mean * math.exp(-self.inputs.centre))), mean
 
     def _pairs(self) -> tuple[tuple[int, int], ...]:
         """Return the pairs of columns that have two cells or more each."""
         several = [k for k, each in enumerate(self.made) if len(each.labels) > 1]
         return tuple(combinations(several, 2))
 
-    def _choose(self, residuals: FloatArray, n_rows: int) -> Found:
+    def _choose(self, loss: WithOffset, n_rows: int) -> Found:
         """Choose pairs by their scores, and release noisy scores of those that were chosen."""
         pairs = self._pairs()
         cells = tuple(each.cells for each in self.made)
         count = min(self.rule.count, len(pairs))
         if not count:
-            return Found((), np.zeros(0), np.zeros(0), 0.0, 0.0)
-        curator = self.curators[1].with_targets(residuals)
-        best = curator.ask(BestPairs(cells, pairs, count), self.mechanisms[1])
+            return Found((), np.zeros(0), np.zeros(0), 0.0, 0.0, 1.0, 1.0)
+        unit, curvature = self._measured(loss)
+        rows = self.rows.rows.with_targets(partial(residuals, loss, unit))
+        best: Any = (
+            self.curators[1].with_rows(rows).ask(BestPairs(cells, pairs, count), self.mechanisms[1])
+        )
         chosen = tuple(pairs[at] for at in best)
-        noisy, square = self._scored(cells, chosen, residuals, n_rows)
+        noisy, square = self._scored(PairScores(cells, chosen), rows, partial(squares, loss, unit))
         sizes = np.array([self._size(pair) for pair in chosen])
         self.conditions += (
             f"{count} of {len(pairs):,} pairs of columns were chosen by an exponential mechanism "
             f"of ε = {self.mechanisms[1].epsilon:.4g} each, on sums of residuals in cells, and "
             f"their scores released with noise of standard deviation {noisy.deviation:.4g}",
         )
-        chance = np.sqrt(2 * square * sizes / math.pi)
+        chance = np.sqrt(2 * square * sizes * loss.n_outputs / math.pi)
         scores = np.asarray(noisy.values)
-        return Found(chosen, scores, chance, noisy.deviation, square / n_rows)
+        square /= n_rows
+        if isinstance(loss.base, Logistic | Softmax):
+            curvature = square * unit**2 / loss.n_outputs
+        elif isinstance(loss.base, Squared):
+            curvature = 1.0
+        return Found(chosen, scores, chance, noisy.deviation, square, unit, curvature)
 
     def _scored(
-        self,
-        cells: tuple[NDArray[np.intp], ...],
-        chosen: tuple[tuple[int, int], ...],
-        residuals: FloatArray,
-        n_rows: int,
+        self, question: PairScores, rows: Any, squared: Callable[[FloatArray], FloatArray]
     ) -> tuple[NoisySum, float]:
         """Return noisy scores of pairs and the sum of the squares of the clipped residuals.
 
         The part of the budget is divided so that both have the same noise.
         """
-        count = len(chosen)
+        count = len(question.pairs)
         total = float(self.mechanisms[2].loss.mu) ** 2 * (1 - 1e-9)
         mechanisms = [Gaussian.sharing(total * part / (count + 1)) for part in (count, 1)]
         curator = self.curators[2]
-        asked = PairScores(cells, chosen)
-        noisy = curator.with_targets(residuals).ask(asked, mechanisms[0])
-        squares = np.square(np.clip(residuals, -1.0, 1.0))
-        found = curator.with_targets(squares).ask(TargetSum(1.0), mechanisms[1])
-        square = min(max(float(found.values[0]), found.deviation, 1.0), float(n_rows))
+        noisy = curator.with_rows(rows).ask(question, mechanisms[0])
+        known = curator.with_rows(self.rows.rows.with_targets(squared))
+        found = known.ask(TargetSum(1.0), mechanisms[1])
+        square = min(max(float(found.values[0]), found.deviation, 1.0), float(curator.n_rows))
         return noisy, square
 
     def _size(self, pair: tuple[int, int]) -> int:
@@ -432,7 +461,7 @@ class PairSide:
         best = -ndtri(CHANCE / 2 / len(self._pairs())) * SPREAD * math.sqrt(found.square * n_rows)
         return float(count * best - ndtri(CHANCE / 2) * found.deviation * math.sqrt(count))
 
-    def _pays(self, first: First, found: Found, scale: float, curvature: float) -> bool:
+    def _pays(self, first: First, found: Found, outputs: int) -> bool:
         """Tell whether pairs explain more of the scores than noise would be added to the first.
 
         The first model would have half of its noise after another fit. A pair of this score moves
@@ -442,17 +471,17 @@ class PairSide:
             return True
         n_rows = first.problem.n_rows
         sizes = np.array([self._size(pair) for pair in found.pairs], dtype=np.float64)
-        squares = np.maximum(found.scores**2 - found.deviation**2, 0.0) * math.pi / 2 / sizes
+        squared = np.maximum(found.scores**2 - found.deviation**2, 0.0) * math.pi / 2
         drawn = found.square * n_rows
-        signal = np.maximum(squares - drawn, 0.0) * sizes / (curvature * n_rows) ** 2
-        noise = (self._gradient_noise(found) ** 2 * sizes**2 + drawn * sizes) / (
-            curvature * n_rows
-        ) ** 2
-        left = float(np.sum(signal**2 / np.maximum(signal + noise, 1e-300))) * scale**2
-        return left > (first.deviation / self.inputs.scale * PREPARED_NORM) ** 2 / 2
+        per_row = sizes * (found.unit / (found.curvature * n_rows)) ** 2
+        signal = np.maximum(squared / (sizes * outputs) - drawn, 0.0) * per_row
+        noise = (self._gradient_noise(found) ** 2 * sizes * outputs + drawn) * per_row
+        left = float(np.sum(signal**2 / np.maximum(signal + noise, 1e-300)))
+        added = (first.deviation / self.inputs.scale * PREPARED_NORM) ** 2 * outputs
+        return left > added / 2
 
     def _clip(self, found: Found) -> float:
-        """Return the size that residuals of the second model are clipped at."""
+        """Return the size that residuals of the second model are clipped at, over their unit."""
         return min(1.0, CLIP * math.sqrt(found.square))
 
     def _gradient_noise(self, found: Found) -> float:
@@ -463,29 +492,16 @@ class PairSide:
 
     # ---- the second model
 
-    def _fit(
-        self,
-        first: First,
-        residuals: FloatArray,
-        found: Found,
-        scale: float,
-        curvature: float,
-        stream: Stream,
-    ) -> list[PairTerm]:
+    def _fit(self, first: First, loss: WithOffset, found: Found, stream: Stream) -> list[PairTerm]:
         """Fit a number for each cell of the pairs by descent, and shrink each pair by its noise."""
-        loss, targets = self._targets(first, residuals, scale)
         cells = [each.cells for each in self.made]
-        units = self.inputs.units
-        table = cell_table(self.values, cells, found.pairs)
-        rows = units.rows(table, targets)
-        if not units.even:
-            rows = units.weigh(rows)
+        rows = self.rows.cells(cells, found.pairs)
         curator = self.session.curator(rows, stream, Fraction(1, MODELS))
         total = curator.open("gdp")
-        clip = self._clip(found) * math.sqrt(len(found.pairs)) * (1 + 2.0**-20)
+        clip = found.unit * self._clip(found) * math.sqrt(len(found.pairs)) * (1 + 2.0**-20)
         joint = [np.outer(self.made[j].shares, self.made[k].shares) for j, k in found.pairs]
         sizes = np.array([shares.size for shares in joint])
-        step = REACH * float(sizes.mean()) / curvature / ITERATIONS
+        step = REACH * float(sizes.mean()) / found.curvature / ITERATIONS
         mechanism = Gaussian.sharing(total, ITERATIONS)
         n_rows = first.problem.n_rows
         descent = Descent(step, ITERATIONS)
@@ -495,31 +511,22 @@ class PairSide:
             f"{clip:.4g}, Gaussian noise on each of {ITERATIONS} sums over all rows, of "
             f"{mechanism.noise_multiplier:.6g} times what one row can move it by",
         )
+        spread = found.square * (found.unit / found.curvature) ** 2 / loss.n_outputs
         terms = []
         start = 0
+        whole = weights.reshape(loss.n_outputs, -1)
         for pair, shares in zip(found.pairs, joint, strict=True):
-            own = weights[start : start + shares.size].reshape(shares.shape)
+            own = whole[:, start : start + shares.size].reshape(-1, *shares.shape)
             start += shares.size
-            gain, variance = descent.response(curvature * shares)
+            gain, variance = descent.response(found.curvature * shares)
             variance = variance * noise**2
-            drawn = gain**2 / (n_rows * curvature * shares)
-            if self.regression:
-                drawn = drawn * found.square
-            harm = float(np.sum(shares * (variance + drawn)))
+            drawn = gain**2 * spread / (n_rows * shares)
+            harm = loss.n_outputs * float(np.sum(shares * (variance + drawn)))
             kept = max(0.0, 1.0 - harm / max(float(np.sum(shares * own**2)), 1e-300))
-            factor = scale * self.inputs.scale * kept
-            terms.append(PairTerm(*pair, factor * own, factor * np.sqrt(variance), kept))
+            factor = self.inputs.scale * kept
+            values = factor * (own[0] if loss.n_outputs == 1 else own)
+            terms.append(PairTerm(*pair, values, factor * np.sqrt(variance), kept))
         return terms
-
-    def _targets(
-        self, first: First, residuals: FloatArray, scale: float
-    ) -> tuple[Loss, FloatArray]:
-        """Return the loss of the second model, and targets that know the scores of the first."""
-        if self.regression:
-            return Squared(None), residuals / scale
-        assert self.inputs.y is not None
-        targets = self.inputs.rules[0](self.inputs.y)
-        return WithOffset(Logistic()), with_offsets(targets, self._margins(first))
 
     def _kept(self, found: Found, terms: Sequence[PairTerm], search: PairSearch) -> PairTerms:
         """Return the pairs of which something is left, with the columns that they need."""
@@ -551,7 +558,7 @@ class Descent:
         self, curator: Curator, loss: Loss, clip: float, mechanism: Gaussian, n_rows: int
     ) -> tuple[FloatArray, float]:
         """Return the weights, and the noise in each mean gradient."""
-        weights = np.zeros(curator.n_parameters)
+        weights = np.zeros(loss.n_outputs * curator.n_parameters)
         velocity = np.zeros_like(weights)
         ends = np.zeros_like(weights)
         noise = 0.0

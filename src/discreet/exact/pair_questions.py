@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.budget import Relation
-from discreet.core.mechanisms import ExponentialMechanism, Gaussian
+from discreet.core.mechanisms import ExponentialMechanism
 from discreet.core.noise import Noise
-from discreet.core.questions import Public, Question, SumQuestion
-from discreet.rows import Rows, Sum
-from discreet.rows.pair_sums import LARGEST_SIZE, pair_scores
+from discreet.core.questions import NoisySum, Public, SumQuestion
+from discreet.rows import Rows
+from discreet.rows.pair_sums import LARGEST_SIZE, pair_scores, pair_sums
 from discreet.validate import integer
 
 Cells = tuple[NDArray[np.intp], ...]
@@ -32,69 +32,6 @@ Pairs = tuple[tuple[int, int], ...]
 """Numbers of two columns each."""
 
 
-def _check(cells: Cells, pairs: Pairs, public: Public) -> None:
-    """Raise if the cells are not those of the columns of the rows, or too many rows."""
-    named = {column for pair in pairs for column in pair}
-    sound = len(cells) == public.n_features and named <= set(range(len(cells)))
-    sound = sound and all(np.ndim(each) == 1 and np.size(each) > 0 for each in cells)
-    sound = sound and all(min(each) >= 0 and max(each) < MOST_CELLS for each in cells)
-    if not (sound and len(pairs)):
-        raise ValueError(
-            f"cells must map the values of each column to numbers from 0 to {MOST_CELLS - 1:,}, "
-            "and pairs must name two of the columns each."
-        )
-    if public.n_rows >= LARGEST_SIZE:
-        raise ValueError(f"pairs are scored on fewer than {LARGEST_SIZE:,} rows or people.")
-
-
-@dataclass(frozen=True, eq=False)
-class BestPairs(Question[Rows, list[int]]):
-    """Choice of the ``count`` pairs of columns in whose cells residuals add up to most.
-
-    The mechanism is used once for each, on the pairs that are left. The answer has their numbers. A
-    row can raise the score of one pair and lower that of another (never monotone).
-    """
-
-    cells: Cells
-    pairs: Pairs
-    count: Annotated[int, partial(integer, least=1)]
-    mechanisms: ClassVar[tuple[type, ...]] = (ExponentialMechanism,)
-    protected: ClassVar[str] = "Σ_cells abs(Σ_cell clip(r_i)), for each pair of columns"
-    proof: ClassVar[str] = "pairs"
-
-    @property
-    def uses(self) -> int:  # type: ignore[override]
-        """Number of uses of the mechanism that are charged: one for each pair."""
-        return self.count
-
-    def check(self, public: Public, mechanism: Any) -> None:
-        """Raise if the pairs do not fit the rows."""
-        _check(self.cells, self.pairs, public)
-        if self.count > len(self.pairs):
-            raise ValueError(f"count must be at most {len(self.pairs)}, the number of pairs.")
-        super().check(public, mechanism)
-
-    def sensitivity(self, relation: Relation) -> float:
-        """Bound the change of any score."""
-        return float(relation.rows_changed)
-
-    def on(self, rows: Rows) -> Sum:
-        """Return the exact scores."""
-        return pair_scores(rows, self.cells, self.pairs)
-
-    def release(
-        self, exact: Sum, mechanism: ExponentialMechanism, public: Public, noise: Noise
-    ) -> list[int]:
-        """Choose one pair after the other, each among those that are left."""
-        left = list(range(len(self.pairs)))
-        moved = math.nextafter(self.sensitivity(public.relation) + 2 * exact.error, math.inf)
-        chosen: list[int] = []
-        for _ in range(self.count):
-            at = mechanism.select(exact.values[left], sensitivity=moved, noise=noise)
-            chosen.append(left.pop(at))
-        return chosen
-
-
 @dataclass(frozen=True, eq=False)
 class PairScores(SumQuestion):
     """Scores of some pairs of columns.
@@ -104,8 +41,7 @@ class PairScores(SumQuestion):
 
     cells: Cells
     pairs: Pairs
-    mechanisms: ClassVar[tuple[type, ...]] = (Gaussian,)
-    protected: ClassVar[str] = "Σ_cells abs(Σ_cell clip(r_i)), for each of p pairs of columns"
+    protected: ClassVar[str] = "Σ_cells ‖Σ_cell clip(r_i)‖₁, for each of p pairs of columns"
     proof: ClassVar[str] = "pairs"
 
     @property
@@ -114,10 +50,63 @@ class PairScores(SumQuestion):
         return math.sqrt(len(self.pairs))
 
     def check(self, public: Public, mechanism: Any) -> None:
-        """Raise if the pairs do not fit the rows."""
-        _check(self.cells, self.pairs, public)
+        """Raise if the cells are not those of the columns of the rows, or too many rows."""
+        named = {column for pair in self.pairs for column in pair}
+        sound = len(self.cells) == public.n_features and named <= set(range(len(self.cells)))
+        sound = sound and all(np.ndim(each) == 1 and np.size(each) > 0 for each in self.cells)
+        sound = sound and all(min(each) >= 0 and max(each) < MOST_CELLS for each in self.cells)
+        if not (sound and len(self.pairs)):
+            raise ValueError(
+                "cells must map the values of each column to numbers from 0 to "
+                f"{MOST_CELLS - 1:,}, and pairs must name two of the columns each."
+            )
+        if public.n_rows >= LARGEST_SIZE:
+            raise ValueError(f"pairs are scored on fewer than {LARGEST_SIZE:,} rows or people.")
         super().check(public, mechanism)
 
-    def on(self, rows: Rows) -> Sum:
-        """Return the exact scores."""
-        return pair_scores(rows, self.cells, self.pairs)
+    def on(self, rows: Rows) -> Any:
+        """Return the exact sums of residuals in cells."""
+        return pair_sums(rows, self.cells, self.pairs)
+
+    def release(self, exact: Any, mechanism: Any, public: Public, noise: Noise) -> NoisySum:
+        """Add noise to the scores; twice their rounding error is part of the sensitivity."""
+        return super().release(pair_scores(exact, self.cells, self.pairs), mechanism, public, noise)
+
+
+@dataclass(frozen=True, eq=False)
+class BestPairs(PairScores):
+    """Choice of the ``count`` pairs of columns in whose cells residuals add up to most.
+
+    The mechanism is used once for each, on the pairs that are left. The answer has their numbers. A
+    row can raise the score of one pair and lower that of another (never monotone).
+    """
+
+    count: Annotated[int, partial(integer, least=1)]
+    mechanisms: ClassVar[tuple[type, ...]] = (ExponentialMechanism,)
+    protected: ClassVar[str] = "Σ_cells ‖Σ_cell clip(r_i)‖₁, for each pair of columns"
+
+    @property
+    def uses(self) -> int:  # type: ignore[override]
+        """Number of uses of the mechanism that are charged: one for each pair."""
+        return self.count
+
+    def check(self, public: Public, mechanism: Any) -> None:
+        """Raise if the pairs do not fit the rows."""
+        super().check(public, mechanism)
+        if self.count > len(self.pairs):
+            raise ValueError(f"count must be at most {len(self.pairs)}, the number of pairs.")
+
+    def sensitivity(self, relation: Relation) -> float:
+        """Bound the change of any score."""
+        return float(relation.rows_changed)
+
+    def release(self, exact: Any, mechanism: Any, public: Public, noise: Noise) -> Any:
+        """Choose one pair after the other, each among those that are left."""
+        left = list(range(len(self.pairs)))
+        scores = pair_scores(exact, self.cells, self.pairs)
+        moved = math.nextafter(self.sensitivity(public.relation) + 2 * scores.error, math.inf)
+        chosen: list[int] = []
+        for _ in range(self.count):
+            at = mechanism.select(scores.values[left], sensitivity=moved, noise=noise)
+            chosen.append(left.pop(at))
+        return chosen

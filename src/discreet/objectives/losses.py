@@ -42,8 +42,11 @@ Task: TypeAlias = Literal["classification", "regression"]
 
 
 def arrays(margin: ArrayLike, target: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return both as arrays of floats."""
-    return np.asarray(margin, dtype=np.float64), np.asarray(target, dtype=np.float64)
+    """Return both as arrays of floats; a loss of one target refuses rows with several."""
+    margins, targets = np.asarray(margin, dtype=np.float64), np.asarray(target, dtype=np.float64)
+    if targets.ndim > max(margins.ndim, 1):
+        raise ValueError("this loss takes one target for each row.")
+    return margins, targets
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from discreet.validate import CheckedFields, FloatArray, Vector, integer
+from discreet.validate import CheckedFields, Vector, integer
 
 __all__ = ["CellColumn", "values_of"]
 
@@ -104,18 +104,3 @@ def cell_table(
     ends = np.arange(0, n_rows * len(pairs) + 1, len(pairs), dtype=np.int64)
     data = np.ones(n_rows * len(pairs), dtype=np.float32)
     return sp.csr_array((data, index.ravel(), ends), shape=(n_rows, width))
-
-
-def cell_scores(
-    values: NDArray[Any],
-    cells: Sequence[NDArray[np.intp]],
-    pairs: Sequence[tuple[int, int]],
-    tables: Sequence[FloatArray],
-) -> FloatArray:
-    """Return each pair's entry of its table for the cells of rows, (n_rows, n_pairs)."""
-    out = np.empty((len(values), len(pairs)))
-    for p, ((first, second), table) in enumerate(zip(pairs, tables, strict=True)):
-        one = cells[first][values[:, first].astype(np.intp)]
-        two = cells[second][values[:, second].astype(np.intp)]
-        out[:, p] = table[one, two]
-    return out

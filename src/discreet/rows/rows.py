@@ -77,12 +77,12 @@ def check_targets(y: Targets, n_rows: int) -> FloatArray:
     if isinstance(y, Checked):
         return y.values
     array = np.asarray(y)
-    if array.ndim != 1 or array.dtype.kind not in "biuf":
+    if array.ndim not in (1, 2) or array.dtype.kind not in "biuf":
         raise ValueError(
-            "y must be a one-dimensional array of numbers; encode labels as -1 and 1 first."
+            "y must be an array of numbers, one or several for each row; encode labels as -1 and 1."
         )
-    if array.size != n_rows:
-        raise ValueError(f"y must have one target for each of {n_rows} rows, not {array.size}.")
+    if len(array) != n_rows:
+        raise ValueError(f"y must have one target for each of {n_rows} rows, not {len(array)}.")
     targets = array.astype(np.float64, copy=False)
     if not np.isfinite(targets).all():
         raise ValueError(

@@ -48,7 +48,7 @@ MOST_WORDS = 2**18
 
 ANSWERLESS = {
     *("open", "open_first", "open_plan", "open_reserved"),
-    *("sample", "on_sample", "columns", "with_targets"),
+    *("sample", "on_sample", "columns", "with_rows"),
 }
 """Methods of a curator that answer nothing."""
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from discreet.rows import as_rows
-from discreet.rows.pair_sums import pair_scores
+from discreet.rows.pair_sums import pair_scores, pair_sums
 
 from .planting import Promise, column, plant
 
@@ -18,8 +18,14 @@ def scores(last, clipped=True):
     X = np.repeat(ROWS, [8, 8, 1], axis=0)
     y = np.concatenate([np.full(8, -1.0), np.full(8, 1.0), [last]])
     if not clipped:  # the kernel clips: in a unit in which nothing is
-        return 8 * pair_scores(as_rows(X, y / 8, fit_intercept=False), CELLS, PAIRS).values
-    return pair_scores(as_rows(X, y, fit_intercept=False), CELLS, PAIRS).values
+        return 8 * kernel(X, y / 8)
+    return kernel(X, y)
+
+
+def kernel(X, y):
+    """The library's scores of the pairs."""
+    sums = pair_sums(as_rows(X, y, fit_intercept=False), CELLS, PAIRS)
+    return pair_scores(sums, CELLS, PAIRS).values
 
 
 def chosen(rng, exact, scale, count):
