@@ -71,8 +71,11 @@ UNTRUSTED: dict[str, str] = {
     "objectives/advice.py": "advises solvers, whose questions are bounded and charged",
     "objectives/announce.py": "tells a user that kernels are being compiled",
     "rows/curvature.py": "steers an optimiser, whose point the certificate must accept",
+    "sites/flower.py": "carries messages between parties, each of which checks what it gets",
+    "sites/flower_node.py": "carries messages between parties, each of which checks what it gets",
     "sites/https.py": "carries messages between parties, each of which checks what it gets",
     "sites/report.py": "shows what a site released",
+    "sites/sockets.py": "carries messages between parties, each of which checks what it gets",
     "tuning/candidates.py": "plans runs; their budget is checked when it is made and spent",
     "tuning/recompute.py": "recomputes a guarantee with another accountant: it can only accuse",
 }

@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 from typer import Argument, Option
@@ -53,7 +53,9 @@ def serve(
     schema: Annotated[Path, Option(help="Schema file; all sites have the same.")],
     key: KeyFile,
     certificate: CertificateFile,
-    coordinator: Annotated[Path, Option(help="Certificate of the coordinator.")],
+    coordinator: Annotated[
+        Path | None, Option(help="Certificate of the coordinator, who connects over TLS.")
+    ] = None,
     peer: Annotated[
         list[Path] | None,
         Option(help="Certificate of another site; give the option once per site."),
@@ -61,6 +63,10 @@ def serve(
     listen: Annotated[str, Option(metavar="HOST:PORT", help="Address to listen at.")] = (
         "127.0.0.1:8441"
     ),
+    socket: Annotated[
+        Path | None,
+        Option(help="Socket to listen at, for an engine at this machine, such as Flower."),
+    ] = None,
     accept: Annotated[
         list[str] | None,
         Option(
@@ -95,8 +101,11 @@ def serve(
     from discreet import tables
     from discreet.sites import Policy, Site
     from discreet.sites.https import Certificate, Server, as_address, read_identity
+    from discreet.sites.sockets import SocketServer
     from discreet.table_model import with_unit
 
+    if (coordinator is None) == (socket is None):
+        raise CommandError("pass --coordinator CERTIFICATE, or --socket PATH for an engine.")
     screen = Screen()
     declared = tables.Schema.read(schema)
     declared = declared if target is None else declared.with_target(target)
@@ -120,10 +129,14 @@ def serve(
     site = Site(own.name, *encoded, schema=declared, ledger=charged, policy=policy)
     if record is not None:
         site.watch(lambda each: _keep(each, record))
-    trusted = Certificate.read(coordinator)
-    server = Server(site, address, own=own, key=key, coordinator=trusted)
-    host, port = server.server_address[:2]
-    screen.note(f"Site {own.name} serves {site.size:,} {site.unit}s at {host!s}:{port}.")
+    server: Any
+    if coordinator is None:
+        server, place = SocketServer(site, cast(Path, socket)), str(socket)
+    else:
+        trusted = Certificate.read(coordinator)
+        server = Server(site, address, own=own, key=key, coordinator=trusted)
+        place = ":".join(map(str, server.server_address[:2]))
+    screen.note(f"Site {own.name} serves {site.size:,} {site.unit}s at {place}.")
     _run(server)
     screen.note(f"Site {own.name} has stopped.")
 

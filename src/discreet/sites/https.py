@@ -33,14 +33,9 @@ from discreet.log import note
 from discreet.sites.federation import Federation
 from discreet.sites.masks import Identity
 from discreet.sites.site import Site
+from discreet.sites.sockets import LARGEST_MESSAGE, WAIT
 from discreet.sites.terms import SiteError
 from discreet.validate import integer
-
-LARGEST_MESSAGE = 2**28
-"""Bytes of a message that a site or a coordinator reads: a matrix of 5,000 columns fits."""
-
-WAIT = 600.0
-"""Seconds to wait for an answer: one reading of a large table."""
 
 REACH = 30.0
 """Seconds to wait for a connection: a machine that is gone should end a fit soon."""

@@ -1,0 +1,1 @@
+"""An app of Flower that fits one private model over several sites."""
