@@ -58,7 +58,8 @@ def table():
 
 
 def model(**settings):
-    return LogisticRegression(3.0, 1e-6, **{"columns": DECLARED, "random_state": 0} | settings)
+    known = {"columns": DECLARED, "random_state": 0, "inference": False}
+    return LogisticRegression(3.0, 1e-6, **known | settings)
 
 
 @pytest.fixture
@@ -509,3 +510,27 @@ def test_a_declared_mark_of_missing_cells_comes_before_the_average():
     table = {"smoker": [None, "yes"], "pain": ["high", None]}
     found = Design(Schema(columns)).encode(table)
     assert np.array_equal(found, [[0, 1, 1, 0], [1, 0, 0, 1]])
+
+
+@pytest.mark.parametrize("unlisted", [False, True])
+def test_reference_levels_leave_sparse_rows_in_their_memory(unlisted):
+    rng = np.random.default_rng(1)
+    levels = [f"w{k}" for k in range(40)]
+    frame = pd.DataFrame({"ward": rng.choice(levels, 50_000), "age": rng.integers(0, 110, 50_000)})
+    frame.loc[7, "age"] = 0
+    if unlisted:
+        frame.loc[[3, 40_000], "ward"] = "elsewhere"
+    columns = {"ward": Categorical(levels, unseen="average"), "age": Numeric(0, 110)}
+    design = Design(Schema(columns))
+    dense = design.schema.transformer(sparse=False).transform(frame)
+    rows = design.encode(frame)
+    entries = rows.data
+    found = design.contrasted(rows, overwrite=True)
+    np.testing.assert_array_equal(found.toarray(), design.contrasted(dense))
+    assert np.shares_memory(found.data, entries) is not unlisted
+    assert found.has_canonical_format or unlisted
+    assert found[[7], [39]] == 0
+    assert found[[3], :39].sum() == pytest.approx(39 / 40 if unlisted else 1.0)
+    kept = design.encode(frame)
+    design.contrasted(kept)  # a copy, by default
+    np.testing.assert_array_equal(kept.toarray(), dense)

@@ -24,15 +24,18 @@ hospital visits from ``diabetic_data.csv.xz`` in it or beside it. Run one part, 
 from __future__ import annotations
 
 import argparse
+import ctypes
+import gc
 import lzma
 import os
 import statistics
 import time
-import tracemalloc
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -475,9 +478,16 @@ def _print_pair(name: str, without: list[float], declared: list[float]) -> None:
 
 
 def cost(folder: Path, names: Sequence[str], repeats: int) -> None:
-    """Print CPU time and peak memory of fits on DataFrames and on their features."""
-    print("| table | rows | features | array, s | table, s | ratio | peak, of the encoded table |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
+    """Print CPU time and peak memory of fits on DataFrames and on their features.
+
+    Times are without intervals, which only the fit on the table would have, and with the defaults.
+    Memory is that of a process of its own for each table, which has loaded the DataFrame and fitted
+    a small part of it: what that fit needed is the constant part, for imports, compiled code and
+    blocks of rows. The peak is what the fit of the whole table adds to the resident memory.
+    """
+    print("| table | rows | features | array, s | table, s | ratio | default | ratio ", end="")
+    print("| encoded, MB | constant, MB | peak, MB | peak/encoded |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     for name in names:
         table = TABLES[name]
         X, y, people = table.read(folder, name)
@@ -486,16 +496,34 @@ def cost(folder: Path, names: Sequence[str], repeats: int) -> None:
         assert design is not None
         encoded = filled(design.encode(X))
 
-        on_array = partial(refit, table, encoded, y, people)
-        on_table = partial(refit, table, X, y, people, columns=columns)
-        array, frame = seconds_of((on_array, on_table), repeats)
-        size = encoded.nbytes if isinstance(encoded, np.ndarray) else sparse_bytes(encoded)
-        del encoded, on_array
-        peak = peak_memory(on_table) / size
+        bare: Any = {"inference": False}
+        on_array = partial(refit, table, encoded, y, people, **bare)
+        on_table = partial(refit, table, X, y, people, columns=columns, **bare)
+        by_default = partial(refit, table, X, y, people, columns=columns)
+        array, frame, default = seconds_of((on_array, on_table, by_default), repeats)
         shape = f"{len(y):,} | {design.width}"
-        print(
-            f"| {name} | {shape} | {array:.2f} | {frame:.2f} | {frame / array:.2f} | {peak:.2f} |"
-        )
+        times = f"{array:.3f} | {frame:.3f} | {frame / array:.2f}"
+        times += f" | {default:.3f} | {default / array:.2f}"
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            size, constant, peak = pool.submit(memory, folder, name).result()
+        memories = f"{size:.1f} | {constant:.1f} | {peak:.1f} | {peak / size:.2f}"
+        print(f"| {name} | {shape} | {times} | {memories} |", flush=True)
+
+
+def memory(folder: Path, name: str) -> tuple[float, float, float]:
+    """Return sizes in MB: of the encoded table, of a small fit's peak, and of the whole fit's."""
+    warnings.simplefilter("ignore")
+    table = TABLES[name]
+    X, y, people = table.read(folder, name)
+    columns = linear(table.bounds)
+    design = Design.of(X, check_columns(columns))
+    assert design is not None
+    part = slice(0, min(1_000, len(y) // 2))
+    few = None if people is None else people[part]
+    rows_bytes = _bytes_of(design.encode(X.iloc[:1_000])) / min(1_000, len(y))
+    constant = peak_memory(partial(refit, table, X.iloc[part], y[part], few, columns=columns))
+    peak = peak_memory(partial(refit, table, X, y, people, columns=columns))
+    return rows_bytes * len(y) / 1e6, constant / 1e6, peak / 1e6
 
 
 def refit(table: TypedTable, X: Any, y: np.ndarray, people: Any, **given: Any) -> None:
@@ -524,19 +552,29 @@ def filled(encoded: Any) -> Any:
     return encoded
 
 
-def sparse_bytes(encoded: Any) -> int:
-    """Return the number of bytes of a sparse table."""
+def _bytes_of(encoded: Any) -> int:
+    """Return the number of bytes of a dense or sparse table."""
+    if isinstance(encoded, np.ndarray):
+        return encoded.nbytes
     return int(encoded.data.nbytes + encoded.indices.nbytes + encoded.indptr.nbytes)
 
 
 def peak_memory(run: Callable[[], None]) -> float:
-    """Return the largest number of bytes that a run holds, of Python and of Arrow."""
-    pool = pa.default_memory_pool()
-    tracemalloc.start()
+    """Return what a run adds to the resident memory of this process, in bytes, at most."""
+    gc.collect()
+    pa.default_memory_pool().release_unused()
+    ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is counted anew
+    before = _resident("VmRSS")
     run()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return float(peak + pool.bytes_allocated())
+    return _resident("VmHWM") - before
+
+
+def _resident(name: str) -> float:
+    """Return a number of bytes that Linux states of this process."""
+    status = Path("/proc/self/status").read_text()
+    [line] = [line for line in status.splitlines() if line.startswith(f"{name}:")]
+    return 1024.0 * float(line.split()[1])
 
 
 def main() -> None:

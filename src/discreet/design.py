@@ -494,28 +494,40 @@ class Design:
         sparse: bool = sp.issparse(encoded)
         if not own.any() or not (sparse or isinstance(encoded, np.ndarray)):
             return encoded
-        cells = encoded.data[own[encoded.indices]] if sparse else encoded[:, own]
-        if not np.isnan(cells).any():
-            return encoded
-        filled = encoded if overwrite else encoded.copy()
-        middle = np.nan_to_num(cells, nan=0.5)
-        if sparse:
-            filled.data[own[filled.indices]] = middle
-        else:
-            filled[:, own] = middle
+        filled = encoded
+        copied = overwrite
+        cells = encoded.data if sparse else encoded
+        for at in _in_blocks(len(cells)):
+            absent = np.isnan(cells[at]) & (own[encoded.indices[at]] if sparse else own)
+            if not absent.any():
+                continue
+            if not copied:
+                filled = encoded.copy()
+                cells = filled.data if sparse else filled
+                copied = True
+            cells[at][absent] = 0.5
         return filled
 
-    def contrasted(self, encoded: Any) -> Any:
-        """Return rows of this design without the features of reference levels, as a copy."""
+    def contrasted(self, encoded: Any, *, overwrite: bool = False) -> Any:
+        """Return rows of this design without the features of reference levels.
+
+        With ``overwrite`` the memory of the rows is used for them, and the rows are lost.
+        """
         design = self.for_inference()
         if design.width == self.width:
             return encoded
-        return design._without_references(encoded.copy())
+        overwrite = overwrite and _may_overwrite(encoded)
+        return design._without_references(encoded if overwrite else encoded.copy())
 
     def _without_references(self, encoded: Any) -> NDArray[Any] | sp.csr_array:
-        """Leave the features of reference levels out of rows that have those of all levels."""
+        """Leave the features of reference levels out of rows that have those of all levels.
+
+        The memory of the rows is used for them.
+        """
+        if sp.issparse(encoded) and self._all_listed(encoded):
+            return _compacted_entries(encoded, self._kept())
         averaged = []
-        kept = np.ones(self.schema.width, dtype=bool)
+        kept = self._kept()
         fill = np.zeros((len(self.groups), self.width))
         whole = 0
         for number, group in enumerate(self.groups):
@@ -524,7 +536,6 @@ class Design:
                 cells: Any = encoded[:, whole : whole + column.width]
                 none = np.asarray(cells.sum(axis=1)).ravel() == 0.0
                 averaged.append(none)
-                kept[whole + column.values.index(column.reference_level)] = False
                 fill[number, group.start : group.start + group.listed] = 1 / len(column.values)
             else:
                 averaged.append(np.zeros(encoded.shape[0], dtype=bool))
@@ -541,6 +552,31 @@ class Design:
                 own = slice(group.start, group.start + group.listed)
                 left[rows_of, own] = numbers[own]
         return left
+
+    def _kept(self) -> NDArray[np.bool_]:
+        """Return which features of encoded rows are not those of reference levels left out."""
+        kept = np.ones(self.schema.width, dtype=bool)
+        whole = 0
+        for group in self.groups:
+            if group.contrasts and isinstance(group.column, Categorical):
+                level = group.column.values.index(group.column.reference_level)
+                kept[whole + level] = False
+            whole += group.column.width
+        return kept
+
+    def _all_listed(self, encoded: Any) -> bool:
+        """Return whether each sparse row has a level in all columns whose reference is left out."""
+        counts = np.zeros(encoded.shape[1], dtype=np.int64)
+        for at in _in_blocks(encoded.indices.size):
+            used = encoded.indices[at][encoded.data[at] != 0]
+            counts += np.bincount(used, minlength=counts.size)
+        whole = 0
+        for group in self.groups:
+            stop = whole + group.column.width
+            if group.contrasts and counts[whole:stop].sum() != encoded.shape[0]:
+                return False
+            whole = stop
+        return True
 
     def to_dict(self) -> dict[str, Any]:
         """Return the design as plain data."""
@@ -583,6 +619,41 @@ def _compacted(rows: NDArray[Any], kept: NDArray[np.bool_]) -> NDArray[Any]:
         # what is overwritten are this block, of which a copy is made, and blocks before it
         out[start : start + _BLOCK] = rows[start : start + _BLOCK][:, index]
     return out
+
+
+def _compacted_entries(rows: Any, kept: NDArray[np.bool_]) -> sp.csr_array:
+    """Return some columns of sparse rows, in the memory of the rows: a table is not copied."""
+    places = np.where(kept, np.cumsum(kept) - 1, -1).astype(rows.indices.dtype)
+    starts = np.zeros_like(rows.indptr)
+    stop = 0
+    for at in _in_blocks(rows.shape[0]):
+        old = rows.indptr[at.start : at.stop + 1]
+        own = slice(old[0], old[-1])
+        moved = places[rows.indices[own]]
+        left = moved >= 0
+        ends = np.concatenate([[0], np.cumsum(left)])[old - old[0]]
+        new = slice(stop, stop + ends[-1])
+        # what is overwritten are this block, of which a copy is made, and blocks before it
+        rows.indices[new] = moved[left]
+        rows.data[new] = rows.data[own][left]
+        starts[at.start + 1 : at.stop + 1] = stop + ends[1:]
+        stop = new.stop
+    shape = (rows.shape[0], int(kept.sum()))
+    return sp.csr_array((rows.data[:stop], rows.indices[:stop], starts), shape=shape)
+
+
+def _in_blocks(size: int) -> Iterator[slice]:
+    """Yield the places of rows, or of entries, a block at a time."""
+    for start in range(0, size, _BLOCK):
+        yield slice(start, min(start + _BLOCK, size))
+
+
+def _may_overwrite(rows: Any) -> bool:
+    """Return whether rows are in memory of this process that can be written to, in their order."""
+    if isinstance(rows, np.ndarray):
+        return bool(rows.flags.writeable and rows.flags.c_contiguous)
+    sparse: bool = sp.issparse(rows)
+    return sparse and bool(rows.data.flags.writeable and rows.indices.flags.writeable)
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ def test_sparse_rows_that_store_zeros_have_the_same_windows():
 def test_a_table_of_the_fit_itself_is_overwritten_and_no_other():
     windows = FittedWindows((0, 2), np.array([0.0, 10.0]), np.array([4.0, 30.0]), 1.0)
     X = np.array([[0.0, 1.0, 20.0], [3.0, 0.0, 0.0], [9.0, 1.0, np.nan]])
-    stored = sp.csr_array((X.ravel(), np.tile(np.arange(3), 3), np.arange(0, 10, 3)), (3, 3))
+    stored = sp.csr_array((X.flatten(), np.tile(np.arange(3), 3), np.arange(0, 10, 3)), (3, 3))
     expected = windows.apply(X)
     assert X[0].tolist() == [0.0, 1.0, 20.0]
     locked = X.copy()
@@ -155,6 +155,13 @@ def test_a_table_of_the_fit_itself_is_overwritten_and_no_other():
     np.testing.assert_array_equal(own, expected)
     made = windows.apply(stored, overwrite=True)
     assert np.shares_memory(made.data, stored.data)
+    np.testing.assert_array_equal(made.toarray(), expected)
+    stored = sp.csr_array((X.flatten(), np.tile(np.arange(3), 3), np.arange(0, 10, 3)), (3, 3))
+    shorter = sp.csr_array(
+        (np.delete(stored.data, 4), np.delete(stored.indices, 4), [0, 3, 5, 8]), (3, 3)
+    )  # the second row has no entry of the column between
+    made = windows.apply(shorter, overwrite=True)
+    assert np.shares_memory(made.data, shorter.data)
     np.testing.assert_array_equal(made.toarray(), expected)
 
 

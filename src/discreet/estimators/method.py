@@ -280,7 +280,8 @@ def decided(settings: Settings, inputs: Inputs) -> tuple[Settings, Inputs]:
         return replace(settings, inference=False), inputs
     if design is None:
         return settings, inputs
-    own: Any = {"X": inputs.design.contrasted(inputs.X), "design": design}
+    contrasted = inputs.design.contrasted(inputs.X, overwrite=inputs.is_own)
+    own: Any = {"X": contrasted, "design": design}
     own |= {"names": design.feature_names, "booleans": design.indicators}
     return settings, replace(inputs, **own)
 

@@ -125,24 +125,32 @@ class FittedBounds(FittedStep):
         With ``overwrite`` the numbers of X are replaced where its form allows it.
         """
         sparse: bool = sp.issparse(X)
-        stored = _stored_places(X, self.columns) if sparse else list(self.columns)
-        if stored is None:
+        if sparse and not _all_stored(X, self.columns):
             return self._with_new_entries(X)
         cells = X.data if sparse else X
         if not (overwrite and cells.flags.c_contiguous and cells.flags.writeable):
             cells = np.array(cells, order="C")
-        rows = cells.reshape(X.shape[0], -1)
-        height = max(_BLOCK // len(stored), 1)
-        for start in range(0, len(rows), height):
-            block = rows[start : start + height]
-            block[:, stored] = self._scaled(block[:, stored])
-        return sp.csr_array((cells, X.indices, X.indptr), shape=X.shape) if sparse else cells
+        if not sparse:
+            height = max(_BLOCK // len(self.columns), 1)
+            for start in range(0, len(cells), height):
+                block = cells[start : start + height]
+                block[:, list(self.columns)] = self._scaled(block[:, list(self.columns)])
+            return cells
+        places = np.full(X.shape[1], -1)
+        places[list(self.columns)] = np.arange(len(self.columns))
+        for start in range(0, cells.size, _BLOCK):
+            column = places[X.indices[start : start + _BLOCK]]
+            ours = np.flatnonzero(column >= 0)
+            cells[start + ours] = self._scaled(cells[start + ours], column[ours])
+        return sp.csr_array((cells, X.indices, X.indptr), shape=X.shape)
 
-    def _scaled(self, values: NDArray[Any]) -> FloatArray:
-        """Return rows of the columns' numbers, after the map."""
+    def _scaled(
+        self, values: NDArray[Any], of: NDArray[np.intp] | slice = slice(None)
+    ) -> FloatArray:
+        """Return numbers after the map: rows of all the columns, or numbers ``of`` columns."""
         with np.errstate(over="ignore"):
-            moved = np.asarray(values, dtype=np.float64) - self.origin
-            scaled: FloatArray = moved / self.unit
+            moved = np.asarray(values, dtype=np.float64) - self.origin[of]
+            scaled: FloatArray = moved / self.unit[of]
         return np.clip(scaled, *self.limits, out=scaled)
 
     def _with_new_entries(self, X: Any) -> Any:
@@ -163,18 +171,14 @@ class FittedBounds(FittedStep):
         return total.astype(X.dtype, copy=False)
 
 
-def _stored_places(X: Any, columns: Sequence[int]) -> list[int] | None:
-    """Return the places of columns among the entries of a row, if all rows store them there."""
-    each = X.indices.size // X.shape[0] if X.shape[0] else 0
-    if not each or not np.array_equal(X.indptr, np.arange(0, X.indices.size + 1, each)):
-        return None
-    rows = X.indices.reshape(-1, each)
-    first = rows[0].tolist()
-    if not set(columns) <= set(first) or not X.has_canonical_format:
-        return None
-    places = [first.index(column) for column in columns]
-    same = all((rows[:, at] == first[at]).all() for at in places)
-    return places if same else None
+def _all_stored(X: Any, columns: Sequence[int]) -> bool:
+    """Return whether all rows of a sparse table store an entry of each of the columns."""
+    if not X.has_canonical_format:
+        return False
+    counts = np.zeros(X.shape[1], dtype=np.int64)
+    for start in range(0, X.indices.size, _BLOCK):
+        counts += np.bincount(X.indices[start : start + _BLOCK], minlength=counts.size)
+    return bool((counts[list(columns)] == X.shape[0]).all())
 
 
 def distinct(columns: Any) -> tuple[int, ...]:

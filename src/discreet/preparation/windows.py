@@ -196,8 +196,10 @@ class FittedWindows(FittedBounds):
         """Half of the width of each window."""
         return self.high / 2 - self.low / 2
 
-    def _scaled(self, values: NDArray[Any]) -> FloatArray:
-        return np.nan_to_num(super()._scaled(values), copy=False, nan=0.0)
+    def _scaled(
+        self, values: NDArray[Any], of: NDArray[np.intp] | slice = slice(None)
+    ) -> FloatArray:
+        return np.nan_to_num(super()._scaled(values, of), copy=False, nan=0.0)
 
 
 def exponent_edges() -> FloatArray:

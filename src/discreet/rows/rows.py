@@ -211,7 +211,9 @@ class Rows(RowData):
             # Each column of rows under a matrix is made of all stored ones.
             narrow = self.map.columns(index, factor)
             narrow = narrow if matrix is None else narrow.then(matrix)
-            table = self.table.columns(index) if self.map.is_diagonal else self.table
+            every = np.array_equal(index, np.arange(width))
+            narrower = self.map.is_diagonal and not every
+            table = self.table.columns(index) if narrower else self.table
             stored = replace(self, table=table, map=narrow.start)
             return stored.transformed(narrow, fit_intercept=self.fit_intercept)
         if matrix is not None:
