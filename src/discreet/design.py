@@ -867,9 +867,9 @@ def _name(key: Key, names: Sequence[Any]) -> Any:
 
 def _declared_levels(data: Any, name: Any) -> tuple[Any, ...] | None:
     """Return the levels that a type declares: those of pandas' category, and of polars' Enum."""
-    frame = getattr(data, "_meta", data)  # of dask: a frame without rows
+    frame = data._meta if hasattr(type(data), "_meta") else data  # of dask: without rows
     dtype = None
-    if hasattr(frame, "collect_schema"):  # polars, also lazy
+    if hasattr(type(frame), "collect_schema"):  # polars, also lazy
         dtype = frame.collect_schema()[name]
     elif isinstance(frame, Mapping) or is_table(frame):
         dtype = getattr(frame[name], "dtype", None)

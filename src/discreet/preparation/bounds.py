@@ -125,8 +125,10 @@ class FittedBounds(FittedStep):
         With ``overwrite`` the numbers of X are replaced where its form allows it.
         """
         sparse: bool = sp.issparse(X)
-        if sparse and not _all_stored(X, self.columns):
-            return self._with_new_entries(X)
+        ours = np.zeros(X.shape[1], dtype=bool)
+        ours[list(self.columns)] = True
+        if sparse and not _all_stored(X, ours):
+            return self._with_new_entries(X, ours)
         cells = X.data if sparse else X
         if not (overwrite and cells.flags.c_contiguous and cells.flags.writeable):
             cells = np.array(cells, order="C")
@@ -136,12 +138,11 @@ class FittedBounds(FittedStep):
                 block = cells[start : start + height]
                 block[:, list(self.columns)] = self._scaled(block[:, list(self.columns)])
             return cells
-        places = np.full(X.shape[1], -1)
+        places = np.zeros(X.shape[1], dtype=np.intp)
         places[list(self.columns)] = np.arange(len(self.columns))
         for start in range(0, cells.size, _BLOCK):
-            column = places[X.indices[start : start + _BLOCK]]
-            ours = np.flatnonzero(column >= 0)
-            cells[start + ours] = self._scaled(cells[start + ours], column[ours])
+            own = start + np.flatnonzero(ours[X.indices[start : start + _BLOCK]])
+            cells[own] = self._scaled(cells[own], places[X.indices[own]])
         return sp.csr_array((cells, X.indices, X.indptr), shape=X.shape)
 
     def _scaled(
@@ -153,10 +154,8 @@ class FittedBounds(FittedStep):
             scaled: FloatArray = moved / self.unit[of]
         return np.clip(scaled, *self.limits, out=scaled)
 
-    def _with_new_entries(self, X: Any) -> Any:
+    def _with_new_entries(self, X: Any, ours: NDArray[np.bool_]) -> Any:
         """Replace columns of a sparse table: entries of 0 are not stored, and may change."""
-        ours = np.zeros(X.shape[1], dtype=bool)
-        ours[list(self.columns)] = True
         kept = X.tocsr(copy=True)
         kept.data[ours[kept.indices]] = 0
         kept.eliminate_zeros()
@@ -171,14 +170,14 @@ class FittedBounds(FittedStep):
         return total.astype(X.dtype, copy=False)
 
 
-def _all_stored(X: Any, columns: Sequence[int]) -> bool:
-    """Return whether all rows of a sparse table store an entry of each of the columns."""
-    if not X.has_canonical_format:
+def _all_stored(X: Any, ours: NDArray[np.bool_]) -> bool:
+    """Return whether all rows of a sparse table store an entry of each of some columns."""
+    if not X.has_canonical_format:  # then a row may store two entries of a column
         return False
-    counts = np.zeros(X.shape[1], dtype=np.int64)
+    stored = 0
     for start in range(0, X.indices.size, _BLOCK):
-        counts += np.bincount(X.indices[start : start + _BLOCK], minlength=counts.size)
-    return bool((counts[list(columns)] == X.shape[0]).all())
+        stored += int(np.count_nonzero(ours[X.indices[start : start + _BLOCK]]))
+    return bool(stored == X.shape[0] * np.count_nonzero(ours))
 
 
 def distinct(columns: Any) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from discreet.ids import MIXED, compared
 from discreet.tables.cell_rules import MISSING, UNLISTED, as_number, column_rule
 from discreet.tables.columns import MISSING as MISSING_LEVEL
 from discreet.tables.columns import OTHER, SPACES, Boolean, Categorical, Column, Ordinal
-from discreet.tables.encoder import ColumnEncoder, Encoder, distinct_cells
+from discreet.tables.encoder import ColumnEncoder, Encoder, Space, distinct_cells
 from discreet.tables.messages import Place, Refusal, instead
 
 
@@ -49,7 +49,7 @@ def encoded(
     labels: bool = False,
     ids: IdCodes | None = None,
     extra: Iterable[str] = (),
-    out: NDArray[Any] | None = None,
+    out: Space | None = None,
 ) -> EncodedBlock:
     """Encode the records of a batch: X and, if asked for, y, groups and other columns as they are.
 

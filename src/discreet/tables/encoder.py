@@ -32,6 +32,35 @@ Entries: TypeAlias = tuple[Any, Any]
 """Entries of one group: the column that each row fills, and the number (arrays, or scalars)."""
 
 
+@dataclass(frozen=True)
+class Space:
+    """Memory for encoded rows: all entries of dense rows, or those of sparse ones and their places.
+
+    ``data`` and ``indices`` have a row for each record; ``indices`` is None for dense rows.
+    """
+
+    data: NDArray[Any]
+    indices: NDArray[Any] | None
+    width: int
+
+    def cut(self, start: int, stop: int | None = None) -> Space:
+        """Return the memory of some of the rows."""
+        indices = None if self.indices is None else self.indices[start:stop]
+        return Space(self.data[start:stop], indices, self.width)
+
+    def rows(self) -> NDArray[Any] | sp.csr_array:
+        """Return the rows, once they are written, in the same memory."""
+        if self.indices is None:
+            return self.data
+        n_rows, each = self.data.shape
+        starts = np.arange(0, n_rows * each + 1, each, dtype=self.indices.dtype)
+        parts = (self.data.reshape(-1), self.indices.reshape(-1), starts)
+        made = sp.csr_array(parts, shape=(n_rows, self.width))
+        made.has_sorted_indices = True
+        made.has_canonical_format = True
+        return made
+
+
 class Encoder:
     """Encoder of batches of records by a schema, as a dense array or a CSR one.
 
@@ -73,12 +102,21 @@ class Encoder:
             return np.dtype(np.float64)
         return np.array(target.labels).dtype if as_labels else self._target.rule.places.dtype
 
+    def space(self, n_rows: int) -> Space:
+        """Return memory for rows; nothing is written to it."""
+        width = self.schema.width
+        if not self.sparse:
+            return Space(np.empty((n_rows, width), self.dtype), None, width)
+        each = len(self._groups)
+        index = np.int32 if max(n_rows * each, width) < 2**31 else np.int64
+        return Space(np.empty((n_rows, each), self.dtype), np.empty((n_rows, each), index), width)
+
     def encode(
-        self, batch: Mapping[str, Any], out: NDArray[Any] | None = None
+        self, batch: Mapping[str, Any], out: Space | None = None
     ) -> NDArray[Any] | sp.csr_array:
         """Encode one batch of Arrow columns, by name, as rows of ``schema.width`` numbers.
 
-        Dense rows are written to the first rows of ``out``, if it has enough of them.
+        Rows are written to the first rows of ``out``, if it has enough of them.
         """
         names = list(self.schema.used)
         if absent := [name for name in names if name not in batch]:
@@ -90,7 +128,9 @@ class Encoder:
                 names=other,
                 first=names[0],
             )
-        return self._csr(batch, n_rows) if self.sparse else self._dense(batch, n_rows, out)
+        out = self.space(n_rows) if out is None or len(out.data) < n_rows else out.cut(0, n_rows)
+        self._write(batch, out)
+        return out.rows()
 
     def encode_target(self, cells: Any) -> NDArray[Any]:
         """Encode the target's cells: codes into ``schema.target.labels``, or clipped numbers."""
@@ -125,38 +165,24 @@ class Encoder:
                 cells = found.numbers(declared.per) if is_trend else found.levels(piece.part)
             yield group, cells
 
-    def _dense(
-        self, columns: Mapping[str, Any], n_rows: int, out: NDArray[Any] | None
-    ) -> NDArray[Any]:
-        if out is None or len(out) < n_rows:
-            out = np.empty((n_rows, self.schema.width), self.dtype)
-        out = out[:n_rows]
+    def _write(self, columns: Mapping[str, Any], out: Space) -> None:
+        """Write the entries of rows to their memory, column by column."""
+        n_rows = len(out.data)
+        if out.indices is not None:
+            for i, (group, cells) in enumerate(self._cells(columns)):
+                places, out.data[:, i] = group.entries(cells, self.dtype)
+                np.add(places, self._starts[i], out=out.indices[:, i], casting="same_kind")
+            return
         if self.schema.width > len(self._groups):  # otherwise every column is written in full
-            out.fill(0)
-        flat = out.reshape(-1)
+            out.data.fill(0)
+        flat = out.data.reshape(-1)
         rows = np.arange(n_rows, dtype=np.int64) * self.schema.width
         for start, (group, cells) in zip(self._starts, self._cells(columns), strict=True):
             places, values = group.entries(cells, self.dtype)
             if np.ndim(places) == 0:
-                out[:, start + places] = values
+                out.data[:, start + places] = values
             else:
                 flat[rows + (places + start)] = values
-        return out
-
-    def _csr(self, columns: Mapping[str, Any], n_rows: int) -> sp.csr_array:
-        each = len(self._groups)
-        index = np.int32 if max(n_rows * each, self.schema.width) < 2**31 else np.int64
-        data = np.empty((n_rows, each), dtype=self.dtype)
-        indices = np.empty((n_rows, each), dtype=index)
-        for i, (group, cells) in enumerate(self._cells(columns)):
-            places, data[:, i] = group.entries(cells, self.dtype)
-            np.add(places, self._starts[i], out=indices[:, i], casting="same_kind")
-        starts = np.arange(0, n_rows * each + 1, each, dtype=index)
-        shape = (n_rows, self.schema.width)
-        out = sp.csr_array((data.reshape(-1), indices.reshape(-1), starts), shape=shape)
-        out.has_sorted_indices = True
-        out.has_canonical_format = True
-        return out
 
 
 @dataclass
@@ -170,10 +196,10 @@ class ColumnEncoder:
         """Return the column of the group that each row fills, and the number."""
         rule = self.rule
         if not rule.of_numbers:
-            codes = self.codes(cells)
-            places = rule.places[codes] if rule.places.any() else 0
-            values = rule.values[codes] if (rule.values != 1).any() else dtype.type(1)
-            return places, values
+            codes, indices = self._coded(cells)
+            places = rule.places[codes][indices] if rule.places.any() else 0
+            of = rule.values[codes]
+            return places, of[indices] if (of != 1).any() else dtype.type(1)
         found, absent = self.numbers(cells)
         column = rule.column
         if column.is_bounded:
@@ -206,9 +232,15 @@ class ColumnEncoder:
 
     def codes(self, cells: Any) -> NDArray[np.int32]:
         """Return the code of each cell; refuse what the rule refuses."""
+        codes, indices = self._coded(cells)
+        return np.asarray(codes[indices])
+
+    def _coded(self, cells: Any) -> tuple[NDArray[np.int32], NDArray[np.integer[Any]]]:
+        """Return codes of distinct cells, and the index of each cell's code among them."""
         rule = self.rule
         if isinstance(cells, np.ndarray):  # those of dates, whose levels are all known
-            return cells.astype(np.int32)
+            known = np.arange(len(rule.places) - 2)
+            return np.append(known, [UNLISTED, MISSING]).astype(np.int32), cells
         with instead(OTHER_TYPE, name=rule.name):
             distinct, indices = distinct_cells(cells)
             last = self._last  # blocks often have the distinct cells of the block before
@@ -218,14 +250,17 @@ class ColumnEncoder:
                     MISSING if text is None else code_of(text, number)
                     for text, number in zip(*written(distinct), strict=True)
                 ]
-                last = distinct, np.array([*listed, MISSING], dtype=np.int32)
+                last = distinct, np.array(listed, dtype=np.int32)
                 self._last = last
-        codes = np.asarray(last[1][indices])
-        if MISSING in rule.refused and np.any(codes == MISSING):
+        codes = last[1]
+        if indices.min(initial=0) < 0:
+            codes = np.append(codes, np.int32(MISSING))  # the last place is that of null
+        # a dictionary may list cells of other blocks
+        if MISSING in rule.refused and MISSING in codes and (codes[indices] == MISSING).any():
             raise rule.refusal("missing")
-        if UNLISTED in rule.refused and np.any(codes == UNLISTED):
+        if UNLISTED in rule.refused and UNLISTED in codes and (codes[indices] == UNLISTED).any():
             raise rule.refusal("unlisted")
-        return codes
+        return codes, indices
 
 
 def dates(cells: Any, declared: Date, markers: Iterable[str]) -> Moments | None:

@@ -26,7 +26,7 @@ from discreet.tables.alignment import (
     check_aligned,
     encoded,
 )
-from discreet.tables.encoder import Encoder, trimmed
+from discreet.tables.encoder import Encoder, Space, trimmed
 from discreet.tables.messages import arrow
 from discreet.tables.parts import Request, columns_to_read
 from discreet.tables.schema import Schema, check_schema
@@ -135,7 +135,7 @@ class BlockReader:
     ) -> Generator[EncodedBlock, None, None]:
         """Encode one block while the next is read; unless ``keep``, it replaces the one before."""
         request = self._request
-        out: NDArray[Any] | None = None
+        out: Space | None = None
         with closing(_ahead(records(self._source, request))) as read_ahead:
             for block in _shown(read_ahead, progress):
                 with self._source.door(request, block.place):
@@ -151,7 +151,8 @@ class BlockReader:
                     if self._levels is not None:
                         self._levels.append(block.batch.column(self._levels.name))
                 if isinstance(made.X, np.ndarray) and not keep:
-                    out = made.X if out is None or len(made.X) > len(out) else out
+                    larger = out is None or len(made.X) > len(out.data)
+                    out = Space(made.X, None, made.X.shape[1]) if larger else out
                 yield made
 
     def joined(
@@ -338,11 +339,20 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> Any:
         """Encode a table, of the kinds that `fit` takes, as ``schema.width`` columns."""
         encoder = self._encoder()
-        form: Any = {"sparse": encoder.sparse, "dtype": encoder.dtype}
-        table = GrowingTable(self.schema.width, self.schema.groups, **form)
         found = source(X)
         request = Request(self.schema, target=False)
-        for block in records(found, request, may_be_empty=True):
+        blocks = records(found, request, may_be_empty=True)
+        if found.n_rows is not None:
+            space = encoder.space(found.n_rows)
+            done = 0
+            for block in blocks:
+                with found.door(request, block.place):
+                    encoded(block.batch, encoder, target=False, out=space.cut(done))
+                done += block.batch.num_rows
+            return space.rows()
+        form: Any = {"sparse": encoder.sparse, "dtype": encoder.dtype}
+        table = GrowingTable(self.schema.width, self.schema.groups, **form)
+        for block in blocks:
             with found.door(request, block.place):
                 made = encoded(block.batch, encoder, target=False)
             table.append(made.X)
