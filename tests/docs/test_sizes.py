@@ -64,7 +64,7 @@ PUBLIC = {"AffineMap", "EXPONENTS", "OCTAVES", "Unit"}
 """Names of `discreet.rows` that hold nothing about rows."""
 
 BY_CONSTRUCTION = {
-    "estimators/engine.py": "hands rows from the units to a session, which refuses another unit",
+    "estimators/refinement.py": "hands prepared rows to a session, which refuses another unit",
     "estimators/scoring.py": "hands rows and a public model to rows/scored.py, which has the unit",
     "preparation/balance.py": "asks a curator for totals of classes; rows pass through",
     "preparation/pipeline.py": "maps rows by an affine map, which keeps their weights and unit",
