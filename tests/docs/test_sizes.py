@@ -64,6 +64,7 @@ PUBLIC = {"AffineMap", "EXPONENTS", "OCTAVES", "Unit"}
 """Names of `discreet.rows` that hold nothing about rows."""
 
 BY_CONSTRUCTION = {
+    "estimators/pair_rows.py": "maps each row by itself; rows keep their weights and unit",
     "estimators/refinement.py": "hands prepared rows to a session, which refuses another unit",
     "estimators/scoring.py": "hands rows and a public model to rows/scored.py, which has the unit",
     "preparation/balance.py": "asks a curator for totals of classes; rows pass through",
@@ -98,6 +99,8 @@ BESIDE = {
     "estimators/scoring.py": "hands rows and a public model to rows/scored.py, which has the unit",
     "estimators/regressors.py": "makes the target of a row from that row's own number",
     "guarantee_file.py": "writes a guarantee as plain data and reads it",
+    "inference/__init__.py": "names what the package has for estimators",
+    "inference/checks.py": "has functions of a margin and a target, whose sums clip each slope",
     "log.py": "notes events for people",
     "page.py": "writes pages for people",
     "preparation/__init__.py": "names steps and features; those that make rows are trusted",

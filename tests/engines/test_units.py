@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from discreet import LinearRegression, LogisticRegression, PrivacyError
+from discreet import Budget, Ledger, LinearRegression, LogisticRegression, PrivacyError
 from discreet.engines import dask as engine_module
 from discreet.engines import open_table
 from discreet.engines.blocks import Held, count_rows
@@ -76,9 +76,21 @@ class TestAgreement:
         rng = np.random.default_rng(1)
         X, ids = rng.normal(size=(60_000, D)), np.arange(60_000) % 50_000
         data = X, (X[:, 0] + rng.logistic(size=len(X)) > 0).astype(int), ids
-        alone = fit(*data, epsilon=30.0)
+        alone = fit(*data, epsilon=30.0, inference=False)
         found = fit(*in_blocks(*data, size=20_000), epsilon=30.0)
         np.testing.assert_allclose(found.coef_, alone.coef_, rtol=1e-9)
+
+    def test_standard_errors_need_all_rows_of_a_person_in_one_place(self):
+        rng = np.random.default_rng(1)
+        X, ids = rng.normal(size=(60_000, D)), np.arange(60_000) % 50_000
+        data = X, (X[:, 0] + rng.logistic(size=len(X)) > 0).astype(int), ids
+        assert fit(*data, epsilon=30.0).covariances_
+        blocks = in_blocks(*data, size=20_000)
+        assert not fit(*blocks, epsilon=30.0).covariances_
+        ledger = Ledger().create("people", limit=Budget(100.0, 1e-5, "add_remove"), unit="person")
+        with pytest.raises(NotSupported, match=r"all rows of a person in one place.*inference=Fal"):
+            fit(*blocks, epsilon=30.0, inference=True, ledger=ledger)
+        assert ledger.spent == 0.0
 
     @pytest.mark.parametrize("make", [str, float, lambda id: f"p{id}"], ids=["text", "float", "p"])
     def test_frames_and_kinds_of_ids(self, data, make):

@@ -447,7 +447,7 @@ def test_a_large_table_is_prepared_by_a_sample(monkeypatch):
         return answer(rows, questions)
 
     monkeypatch.setattr(Rows, "answer", counted)
-    model = LogisticRegression(**RICH).fit(X, y)
+    model = LogisticRegression(**RICH, inference=False).fit(X, y)
     for kind in (TargetSum, Gradient):
         assert sizes.pop(kind) == {(60_000, 60_000)}
     assert set(sizes) == {ExponentCounts, MedianNorm, RowSum, SquareSum, OuterSum}

@@ -93,6 +93,9 @@ def test_people_and_sparse_tables_are_those_of_the_pooled_fit():
     np.testing.assert_allclose(found.coef_, pooled.coef_, rtol=1e-9, atol=1e-9)
     assert found.guarantee_.unit == "person"
     assert found.guarantee_.n_units == 600
+    pooled = classifier(inference=True).fit(X, y, groups=ids)
+    found = classifier(inference=True).fit(*Federation(parts(X, y, ids), trust="aggregator").open())
+    np.testing.assert_allclose(found.bse, pooled.bse, rtol=1e-9)
     sparse = sp.csr_array(np.where(np.abs(X) > 0.5, X, 0.0))
     pooled = classifier().fit(sparse, y)
     found = classifier().fit(*Federation(parts(sparse, y), trust="aggregator").open())

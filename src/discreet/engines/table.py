@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,11 @@ class BlockTable:
         A table without rows that has the same columns.
     has_units
         True if blocks know whose row each row is.
+    whole_units
+        True if all rows of a unit are in one block, so that sums over a unit's rows can be squared.
     """
+
+    whole_units: ClassVar[bool] = False
 
     engine: Engine
     place: str

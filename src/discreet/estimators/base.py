@@ -300,6 +300,12 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
                 f"solver={method.solver.name!r} takes one row of each person, and these rows "
                 "are on workers. Use 'auto', 'gd', 'agd' or 'newton'."
             )
+        if groups is not None and settings.inference is True and not getattr(X, "whole_units", False):
+            raise NotSupported(
+                "standard errors for people need all rows of a person in one place, and these rows "
+                "are in blocks on workers. Read them with schema.open(files), which needs little "
+                "memory, or pass inference=False."
+            )
         header = engines.header_of(X)
         if schema is not None:
             self._keep_design(Design(schema))

@@ -290,8 +290,12 @@ def _may_infer(settings: Settings, inputs: Inputs) -> bool:
     """Return whether the coefficients of a fit are parameters that second-order steps estimate.
 
     They are those of one linear model that the rule chooses the solver for, whose penalty is no
-    larger than the default, and whose units have the same weight.
+    larger than the default, and whose units have the same weight. All rows of a unit are in one
+    place, as its scores are squared after they are summed.
     """
+    units = inputs.units
+    if units.grouped and units.units is None and not inputs.X.whole_units:
+        return False
     linear = settings.features in ("auto", "linear") and not settings.steps
     alone = len(inputs.rules) == 1 and settings.loss.n_outputs == 1 and inputs.units.even
     unpenalised = settings.penalty.alpha <= ALPHA and settings.data_norm is None

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, NoReturn, Protocol, Self
+from typing import Any, ClassVar, NoReturn, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -586,6 +586,8 @@ class _NoEngine:
 @dataclass(frozen=True, eq=False)
 class SiteTable(BlockTable):
     """The tables of all sites, as one; ``steps`` are made at the sites when a fit begins."""
+
+    whole_units: ClassVar[bool] = True  # a person at two sites is a unit at each of them
 
     federation: Federation = field(kw_only=True)
     sizes: tuple[int, ...] = field(kw_only=True)

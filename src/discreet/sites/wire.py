@@ -22,6 +22,7 @@ from discreet.core import ExponentialMechanism, Gaussian, LaplaceNoisyMax, Permu
 from discreet.errors import PrivacyError
 from discreet.estimators.classifiers import _one_of, label_codes
 from discreet.estimators.regressors import _in_units
+from discreet.inference import checks
 from discreet.preparation.pipeline import Written
 from discreet.rows import AffineMap
 from discreet.sites.shares import MedianCounts
@@ -52,6 +53,15 @@ _MECHANISMS = (Gaussian, ExponentialMechanism, PermuteAndFlip, LaplaceNoisyMax)
 
 _LOSSES = (*objectives.LOSSES.values(), objectives.Softmax, objectives.MulticlassHinge)
 
+_INDICATORS = (
+    checks.AtBound,
+    checks.BeyondCut,
+    checks.LargeSlope,
+    checks.LargeCurvature,
+    checks.CutSlopes,
+)
+"""Functions of margins and targets that inference sums in place of slopes of a loss."""
+
 _MAPS = (
     AffineMap,
     Written,
@@ -61,7 +71,7 @@ _MAPS = (
     preparation.Fourier,
 )
 
-_KNOWN: tuple[Any, ...] = (*_QUESTIONS, *_MECHANISMS, *_LOSSES, *_MAPS, Terms)
+_KNOWN: tuple[Any, ...] = (*_QUESTIONS, *_MECHANISMS, *_LOSSES, *_INDICATORS, *_MAPS, Terms)
 
 TYPES: dict[str, Any] = {kind.__name__: kind for kind in _KNOWN}
 """Dataclasses that a message may have, by name."""
