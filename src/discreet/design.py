@@ -621,25 +621,25 @@ def _compacted(rows: NDArray[Any], kept: NDArray[np.bool_]) -> NDArray[Any]:
     return out
 
 
-def _compacted_entries(rows: Any, kept: NDArray[np.bool_]) -> sp.csr_array:
-    """Return some columns of sparse rows, in the memory of the rows: a table is not copied."""
-    places = np.where(kept, np.cumsum(kept) - 1, -1).astype(rows.indices.dtype)
-    starts = np.zeros_like(rows.indptr)
+def _compacted_entries(table: Any, kept: NDArray[np.bool_]) -> sp.csr_array:
+    """Return some columns of a sparse table, in its own memory: it is not copied."""
+    places = np.where(kept, np.cumsum(kept) - 1, -1).astype(table.indices.dtype)
+    starts = np.zeros_like(table.indptr)
     stop = 0
-    for at in _in_blocks(rows.shape[0]):
-        old = rows.indptr[at.start : at.stop + 1]
+    for at in _in_blocks(table.shape[0]):
+        old = table.indptr[at.start : at.stop + 1]
         own = slice(old[0], old[-1])
-        moved = places[rows.indices[own]]
+        moved = places[table.indices[own]]
         left = moved >= 0
         ends = np.concatenate([[0], np.cumsum(left)])[old - old[0]]
         new = slice(stop, stop + ends[-1])
         # what is overwritten are this block, of which a copy is made, and blocks before it
-        rows.indices[new] = moved[left]
-        rows.data[new] = rows.data[own][left]
+        table.indices[new] = moved[left]
+        table.data[new] = table.data[own][left]
         starts[at.start + 1 : at.stop + 1] = stop + ends[1:]
         stop = new.stop
-    shape = (rows.shape[0], int(kept.sum()))
-    return sp.csr_array((rows.data[:stop], rows.indices[:stop], starts), shape=shape)
+    shape = (table.shape[0], int(kept.sum()))
+    return sp.csr_array((table.data[:stop], table.indices[:stop], starts), shape=shape)
 
 
 def _in_blocks(size: int) -> Iterator[slice]:
@@ -648,12 +648,12 @@ def _in_blocks(size: int) -> Iterator[slice]:
         yield slice(start, min(start + _BLOCK, size))
 
 
-def _may_overwrite(rows: Any) -> bool:
+def _may_overwrite(table: Any) -> bool:
     """Return whether rows are in memory of this process that can be written to, in their order."""
-    if isinstance(rows, np.ndarray):
-        return bool(rows.flags.writeable and rows.flags.c_contiguous)
-    sparse: bool = sp.issparse(rows)
-    return sparse and bool(rows.data.flags.writeable and rows.indices.flags.writeable)
+    if isinstance(table, np.ndarray):
+        return bool(table.flags.writeable and table.flags.c_contiguous)
+    sparse: bool = sp.issparse(table)
+    return sparse and bool(table.data.flags.writeable and table.indices.flags.writeable)
 
 
 @dataclass(frozen=True)

@@ -66,30 +66,30 @@ class Place:
             return Interval(*map(float, self.column.scaled([self.column.low, self.column.high])))
         return self.interval
 
-    def encoded(self, rows: Any, *, filled: bool = True) -> FloatArray:
+    def encoded(self, coded: Any, *, filled: bool = True) -> FloatArray:
         """Return the encoded number of each row; a missing one is in the middle of its bounds."""
-        cells: Any = rows[:, [self.start]]
+        cells: Any = coded[:, [self.start]]
         sparse: bool = sp.issparse(cells)
         found = np.array((cells.toarray() if sparse else cells)[:, 0], dtype=np.float64)
         if filled and self.interval.is_finite:
             found[np.isnan(found)] = 0.5
         return found
 
-    def scaled(self, rows: Any) -> FloatArray:
+    def scaled(self, coded: Any) -> FloatArray:
         """Return the numbers after the declared scale."""
         low, high = self.scaled_interval
-        found = self.encoded(rows)
+        found = self.encoded(coded)
         return low + found * (high - low) if math.isfinite(low) else found
 
-    def own(self, rows: Any) -> FloatArray:
+    def own(self, coded: Any) -> FloatArray:
         """Return the numbers in the column's own units."""
         if isinstance(self.column, Numeric):
-            return self.column.decoded(self.encoded(rows))
-        return self.encoded(rows) * self.steps
+            return self.column.decoded(self.encoded(coded))
+        return self.encoded(coded) * self.steps
 
-    def indicators(self, rows: Any) -> FloatArray:
+    def indicators(self, coded: Any) -> FloatArray:
         """Return the indicators of the levels; a cell of none of them is even over those listed."""
-        cells: Any = rows[:, self.start : self.stop]
+        cells: Any = coded[:, self.start : self.stop]
         sparse: bool = sp.issparse(cells)
         found = np.array(cells.toarray() if sparse else cells, dtype=np.float64)
         listed = len(self.column.values)
@@ -156,23 +156,23 @@ class Part:
             return [f"{self.name}[{k + 1}]" for k in range(count)]
         return [f"{self.name}={level}" for level in self.levels] if self.has_levels else [self.name]
 
-    def values(self, rows: Any) -> FloatArray:
+    def values(self, coded: Any) -> FloatArray:
         """Return the factor's columns for encoded rows, each from its own row alone."""
         if self.has_levels:
             every = self.places[0].levels
-            return self.places[0].indicators(rows)[:, [every.index(each) for each in self.levels]]
+            return self.places[0].indicators(coded)[:, [every.index(each) for each in self.levels]]
         if self.factor.expression is None:
-            return self.places[0].scaled(rows)[:, None]
-        found = self.factor.expression.values({each.name: each.own(rows) for each in self.places})
+            return self.places[0].scaled(coded)[:, None]
+        found = self.factor.expression.values({each.name: each.own(coded) for each in self.places})
         if not self.is_spline:
             return found[:, None]
         within = np.clip(np.nan_to_num(found, nan=sum(self.interval) / 2), *self.interval)
         basis: Any = BSpline.design_matrix(within, self.knots, self.factor.degree)
         return np.asarray(basis.toarray()[:, 1:], dtype=np.float64)
 
-    def centred(self, rows: Any, centre: bool) -> FloatArray:
+    def centred(self, coded: Any, centre: bool) -> FloatArray:
         """Return the columns in [-1, 1]; numbers are from the middle of their bounds, if asked."""
-        found = self.values(rows)
+        found = self.values(coded)
         if self.has_levels or self.is_spline or not self.interval.is_finite:
             return found
         low, high = self.interval

@@ -95,9 +95,9 @@ class BoundTerm:
             found.append(Line(":".join(names), self.name, level, reference))
         return found
 
-    def values(self, rows: Any) -> FloatArray:
+    def values(self, coded: Any) -> FloatArray:
         """Return the columns of the lines."""
-        return _products([part.values(rows) for part in self.parts])
+        return _products([part.values(coded) for part in self.parts])
 
     @property
     def column(self) -> Column:
@@ -117,17 +117,17 @@ class BoundTerm:
         names = tuple(line.name for line in self.lines)
         return Made(names, indicators=levels, bounded=bounded)
 
-    def features(self, rows: Any) -> FloatArray:
+    def features(self, coded: Any) -> FloatArray:
         """Return the features of encoded rows, each from its own row alone."""
         column = self.column
         if isinstance(column, Made):
-            return _products([part.centred(rows, self.centre) for part in self.parts])
+            return _products([part.centred(coded, self.centre) for part in self.parts])
         (part,) = self.parts
         if part.has_levels:
-            return part.values(rows)
+            return part.values(coded)
         if part.factor.expression is None:  # as the schema encodes it, with its gaps
-            return part.places[0].encoded(rows, filled=False)[:, None]
-        found = part.values(rows)
+            return part.places[0].encoded(coded, filled=False)[:, None]
+        found = part.values(coded)
         low, high = part.interval
         return np.clip((found - low) / (high - low), 0.0, 1.0) if math.isfinite(low) else found
 
@@ -158,12 +158,12 @@ class Terms:
         """The terms, with the coding of their levels and centred where that is the same model."""
         coded = _coded(self._parts(), self.formula.intercept)
         terms = [term for term in coded if term.lines]
-        rows = self._grid(terms)
-        self._check_rank(terms, rows)
-        plain = self._with_constant(np.hstack([term.values(rows) for term in terms]))
+        grid = self._grid(terms)
+        self._check_rank(terms, grid)
+        plain = self._with_constant(np.hstack([term.values(grid) for term in terms]))
         found = []
         for term in terms:
-            own = term.features(rows)
+            own = term.features(grid)
             _, error = _solved(plain, own)
             found.append(replace(term, centre=error <= ALIKE))
         return tuple(found)
@@ -194,9 +194,9 @@ class Terms:
         Both are functions of a row and span the same space, so that a grid of public rows, on which
         all of them differ, determines the matrix.
         """
-        rows = self._grid(self.bound)
-        plain = self._with_constant(np.hstack([term.values(rows) for term in self.bound]))
-        own = self._with_constant(np.hstack([term.features(rows) for term in self.bound]))
+        grid = self._grid(self.bound)
+        plain = self._with_constant(np.hstack([term.values(grid) for term in self.bound]))
+        own = self._with_constant(np.hstack([term.features(grid) for term in self.bound]))
         found, error = _solved(plain, own)
         assert error <= ALIKE
         return found
@@ -299,9 +299,9 @@ class Terms:
             return columns
         return np.column_stack([np.ones(len(columns)), columns])
 
-    def _check_rank(self, terms: Sequence[BoundTerm], rows: FloatArray) -> None:
+    def _check_rank(self, terms: Sequence[BoundTerm], grid: FloatArray) -> None:
         """Refuse a term that those before it determine, whatever the rows are."""
-        made = [term.features(rows) for term in terms]
+        made = [term.features(grid) for term in terms]
         own = self._with_constant(np.hstack(made))
         last = np.abs(np.diag(np.linalg.qr(own / np.linalg.norm(own, axis=0), mode="r")))
         owners = [term.name for term, part in zip(terms, made, strict=True) for _ in part.T]

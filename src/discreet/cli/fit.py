@@ -43,8 +43,7 @@ def fit(
         Path | None,
         Option(
             help="Schema file of the table (see: discreet schema draft). Without one, Parquet and "
-            "Feather files are read by the types of their columns, and texts are declared with "
-            "--column."
+            "Feather files are read by the types of their columns; --column declares texts."
         ),
     ] = None,
     target: Annotated[
@@ -57,8 +56,7 @@ def fit(
         Option(
             metavar="NAME=LOW:HIGH",
             help="Without a schema: public bounds of a column of numbers, NAME=number if it has "
-            "none, NAME=TEXT,TEXT,… for the levels of a column of texts, or NAME=ignored; give the "
-            "option once per column.",
+            "none, NAME=TEXT,TEXT,… for the levels of texts, or NAME=ignored; repeatable.",
         ),
     ] = None,
     classes: Annotated[

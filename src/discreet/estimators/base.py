@@ -300,7 +300,11 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
                 f"solver={method.solver.name!r} takes one row of each person, and these rows "
                 "are on workers. Use 'auto', 'gd', 'agd' or 'newton'."
             )
-        if groups is not None and settings.inference is True and not getattr(X, "whole_units", False):
+        if (
+            groups is not None
+            and settings.inference is True
+            and not getattr(X, "whole_units", False)
+        ):
             raise NotSupported(
                 "standard errors for people need all rows of a person in one place, and these rows "
                 "are in blocks on workers. Read them with schema.open(files), which needs little "

@@ -42,6 +42,7 @@ from discreet.exact.pair_questions import BestPairs, PairScores
 from discreet.objectives import Huber, Logistic, Loss, Poisson, Problem, Softmax, Squared
 from discreet.objectives.offset import WithOffset
 from discreet.preparation import FeatureMap, FittedBounds, FittedStep
+from discreet.rows.rows import AskedRows
 from discreet.solvers import Solution, Solver
 from discreet.validate import FloatArray
 
@@ -429,7 +430,7 @@ class PairSide:
         return Found(chosen, scores, chance, noisy.deviation, square, unit, curvature)
 
     def _scored(
-        self, question: PairScores, rows: Any, squared: Callable[[FloatArray], FloatArray]
+        self, question: PairScores, rows: AskedRows, squared: Callable[[FloatArray], FloatArray]
     ) -> tuple[NoisySum, float]:
         """Return noisy scores of pairs and the sum of the squares of the clipped residuals.
 

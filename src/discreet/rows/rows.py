@@ -211,8 +211,7 @@ class Rows(RowData):
             # Each column of rows under a matrix is made of all stored ones.
             narrow = self.map.columns(index, factor)
             narrow = narrow if matrix is None else narrow.then(matrix)
-            every = np.array_equal(index, np.arange(width))
-            narrower = self.map.is_diagonal and not every
+            narrower = self.map.is_diagonal and not np.array_equal(index, np.arange(width))
             table = self.table.columns(index) if narrower else self.table
             stored = replace(self, table=table, map=narrow.start)
             return stored.transformed(narrow, fit_intercept=self.fit_intercept)

@@ -135,13 +135,11 @@ def score_square_sum(data: RowData, weights: ArrayLike, loss: Loss, clip: float)
     with np.errstate(all="ignore"):
         slopes = loss.derivative(margins, data.targets) / slope
         slopes = np.nan_to_num(np.clip(slopes, -1.0, 1.0), nan=0.0) * own
-    if not data.grouped:
+    if data.grouped:
+        parts = np.square(_unit_sums(data, slopes / clip)).sum(axis=1)
+    else:
         with np.errstate(all="ignore"):
             parts = np.nan_to_num(np.square(slopes * np.minimum(data.bounds() / clip, 2.0**60)))
-    elif data.units.size != data.n_rows:
-        raise NotSupported("squares of scores of rows that share units need to know the units.")
-    else:
-        parts = np.square(_unit_sums(data, slopes / clip)).sum(axis=1)
     sums = [
         np.array([LOSS_KERNELS.cut_sum(parts[at], ALL_ONE, 0.0, 1.0)])
         for at in blocks(slice(0, len(parts)), BLOCK_ROWS)
@@ -163,8 +161,6 @@ def score_variances(
     with np.errstate(all="ignore"):
         slopes = np.clip(loss.derivative(margins, data.targets), -slope, slope)
         slopes = np.nan_to_num(slopes, nan=0.0) * _weights(data, clip)
-    if data.grouped and data.units.size != data.n_rows:
-        raise NotSupported("variances of rows that share units need to know the units.")
     whole = _unit_sums(data, slopes) if data.grouped else None
     total = np.zeros(len(matrix))
     for at in blocks(slice(0, data.n_rows if whole is None else len(whole)), BLOCK_ROWS):
@@ -193,6 +189,8 @@ def _row_parts(data: RowData, factors: FloatArray, part: slice) -> FloatArray:
 
 def _unit_sums(data: RowData, factors: FloatArray) -> FloatArray:
     """Return the sum of each unit's rows, with their constant, times factors."""
+    if data.units.size != data.n_rows:
+        raise NotSupported("sums over rows that share units need to know the units.")
     sums = np.zeros((data.public_size, data.n_parameters))
     scaled = data.map.is_identity and data.scales.size
     for at, tile in data.tiles(slice(0, data.n_rows)):
