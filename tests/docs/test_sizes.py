@@ -65,6 +65,7 @@ PUBLIC = {"AffineMap", "EXPONENTS", "OCTAVES", "Unit"}
 
 BY_CONSTRUCTION = {
     "estimators/pair_rows.py": "maps each row by itself; rows keep their weights and unit",
+    "estimators/pairs.py": "asks curators, which refuse rows of another unit or public size",
     "estimators/refinement.py": "hands prepared rows to a session, which refuses another unit",
     "estimators/scoring.py": "hands rows and a public model to rows/scored.py, which has the unit",
     "preparation/balance.py": "asks a curator for totals of classes; rows pass through",
