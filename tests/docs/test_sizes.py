@@ -53,7 +53,7 @@ def test_the_core_and_all_trusted_code_are_small():
     """A feature that needs more raises the number in a change that says why."""
     assert sizes.packages()["core"].code <= 2_000
     sites = sizes.rings()["7. sites: shares of noise, masks, messages"].code
-    assert sizes.rings()["all trusted code"].code - sites <= 11_800
+    assert sizes.rings()["all trusted code"].code - sites <= 11_850
     assert sites <= 1_200  # a fit of one table rests on none of them
 
 
