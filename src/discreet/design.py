@@ -324,8 +324,18 @@ class Design:
         return {
             group.start: group.column
             for group in self._grouped()
-            if getattr(group.column, "gaps", "refuse") == "average" and not group.has_mark
+            if getattr(group.column, "gaps", "refuse") == "average"
+            and not (group.has_mark or group.has_levels)
         }
+
+    @property
+    def accepting_any(self) -> tuple[int, ...]:
+        """Numbers without public bounds that may be any cell, as drafts have them."""
+        return tuple(
+            at
+            for at, column in self.with_gaps.items()
+            if isinstance(column, Numeric) and column.invalid == "missing" and not column.is_bounded
+        )
 
     @property
     def indicators(self) -> tuple[int, ...]:

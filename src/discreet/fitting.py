@@ -47,7 +47,7 @@ from discreet.preparation import Bounds, Radius, Step, check_steps
 from discreet.sites import Federation
 from discreet.solvers import resolve
 from discreet.table_model import TableModel, with_unit
-from discreet.tables import Categorical, Column, Ignored, Numeric, Schema, Target
+from discreet.tables import Categorical, Column, Date, Ignored, Numeric, Schema, Target
 from discreet.tables.columns import nearest
 from discreet.tables.csv_files import TextPart
 from discreet.tables.draft import Layout, layout
@@ -218,8 +218,8 @@ def fit(
         found = _by_schema(target, as_schema(schema), unit, stated)
     else:
         found = _by_types(target, table, unit, stated, weight)
-    if weight is not None:
-        found = replace(found, schema=_set_aside(found.schema, weight))
+    elsewhere = engine is not None or isinstance(table, Federation)
+    found = replace(found, schema=_adapted(found.schema, weight, elsewhere=elsewhere))
     declared = replace(found.schema, extra="ignore") if ignore_extra else found.schema
     own = declared.target
     assert own is not None  # a schema without one was refused
@@ -278,6 +278,27 @@ def _as_read(schema: Schema, estimator: Any) -> Schema:
     if target is None or not over or not estimator.check_formula().offsets:
         return schema
     return replace(schema, target=Target(target.column, bounded=False))
+
+
+def _adapted(schema: Schema, weight: str | None, *, elsewhere: bool) -> Schema:
+    """Return a schema for a fit with a column of weights, or on rows elsewhere."""
+    schema = schema if weight is None else _set_aside(schema, weight)
+    return _marked(schema) if elsewhere else schema
+
+
+def _marked(schema: Schema) -> Schema:
+    """Return a schema for rows elsewhere, whose gaps nobody puts in the middle of a column.
+
+    Columns without bounds that accept any cell get an effect of missing cells: a refusal would tell
+    that there is one.
+    """
+    columns = {
+        name: replace(column, missing=True)
+        if isinstance(column, Numeric | Date) and column.invalid == "missing" and column.low is None
+        else column
+        for name, column in schema.columns.items()
+    }
+    return replace(schema, columns=columns)
 
 
 def _set_aside(schema: Schema, weight: str) -> Schema:
@@ -543,7 +564,7 @@ def _take_from(schema: Schema, estimator: Any) -> None:
                 "levels that the fit finds need public bounds of all numbers, or the default: give "
                 "(low, high) for each number in columns, or leave out solver and preparation."
             )
-        steps = (Bounds(columns=schema.unbounded, whole=schema.whole), *steps)
+        steps = (Bounds(columns=schema.unbounded, whole=schema.whole, gaps=True), *steps)
     estimator.preparation = steps or None
     if estimator.data_norm is None:
         before = takewhile(lambda step: not isinstance(step, Radius), steps)

@@ -53,15 +53,15 @@ def test_answers_become_a_schema(visits):
     assert schema.unit == "patient"
     assert schema.target.labels == ("no", "yes")
     columns = schema.columns
-    assert columns["admitted"] == Date("2023-01-01", "2024-12-31", missing=True)
-    assert columns["age"] == Numeric(18, 100, missing=True, integer=True)
+    assert columns["admitted"] == Date("2023-01-01", "2024-12-31", gaps="average")
+    assert columns["age"] == Numeric(18, 100, gaps="average", integer=True)
     assert columns["sex"].kind == "boolean"
     assert isinstance(columns["ward"], Ignored)
     assert columns["diagnosis"].kind == "hashed"
     assert columns["insulin"] == Categorical(["no", "steady", "changed"], unseen="average")
-    assert columns["bmi"] == Numeric(missing=True)
-    assert columns["emergencies"] == Numeric(0, 12, missing=True, integer=True)
-    assert columns["days"] == Numeric(missing=True, integer=True)
+    assert columns["bmi"] == Numeric(gaps="average")
+    assert columns["emergencies"] == Numeric(0, 12, gaps="average", integer=True)
+    assert columns["days"] == Numeric(gaps="average", integer=True)
     assert isinstance(columns["cost"], Ignored)
     said = "\n".join(told)
     for text in ("no column 'readmited'", "two classes at least", "low must be below high"):

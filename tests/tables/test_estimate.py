@@ -43,8 +43,8 @@ class TestPrivateDraft:
         age = schema.columns["age"]
         assert isinstance(age, Numeric)
         assert (age.low, age.high) == (20.0, 69.0)
-        assert age.missing
-        assert age.invalid == "missing"
+        assert not age.missing  # an effect of missing cells is declared, not drafted
+        assert (age.gaps, age.invalid) == ("average", "missing")
         assert (schema.columns["income"].low, schema.columns["income"].high) == (0.0, 9900.0)
         assert schema.columns["city"] == Categorical(tuple(CITIES), unseen="average")
         assert isinstance(schema.columns["person"], Ignored)
@@ -59,10 +59,10 @@ class TestPrivateDraft:
     def test_parquet(self, parquet_file):
         schema = private(parquet_file, target="label")
         assert schema.columns["age"] == Numeric(
-            20.0, 69.0, missing=True, invalid="missing", integer=True
+            20.0, 69.0, invalid="missing", gaps="average", integer=True
         )
-        assert schema.columns["member"] == Boolean(missing=True)
-        assert schema.columns["when"] == Date(missing=True, invalid="missing")
+        assert schema.columns["member"] == Boolean(gaps="average")
+        assert schema.columns["when"] == Date(invalid="missing", gaps="average")
         assert set(schema.target.classes) == {"no", "yes"}
         assert not any("which columns" in what for what in schema.spent.what)
         assert read(parquet_file, schema).X.shape == (N, schema.width)
@@ -259,26 +259,31 @@ class TestPrivateDraft:
                 made = private(path, 0.25, random_state=seed, **settings).target
             assert np.mean((numbers >= made.low) & (numbers <= made.high)) >= 0.99
 
-    def test_categories_that_are_not_all_rows_have_a_column_for_the_others(self, tmp_path):
-        """A tenth of the cells is missing or rare: 300 rows, and noise of a scale below 1."""
+    def test_other_texts_are_averaged_unless_one_level_has_nothing_to_be_compared_with(
+        self, tmp_path
+    ):
+        """A tenth of a, and a fifth of b, is rare: 300 rows, and noise of a scale below 1."""
         path = tmp_path / "t.csv"
-        cells = [
-            "" if k % 20 == 0 else f"rare{k}" if k % 20 == 1 else "ab"[k % 2] for k in range(3000)
+        rare = ["" if k % 20 == 0 else f"rare{k}" if k % 20 == 1 else None for k in range(3000)]
+        rows = [
+            f"{'ab'[k % 2] if cell is None else cell},{f'r{k}' if k % 5 == 0 else 'x'},y"
+            for k, cell in enumerate(rare)
         ]
-        path.write_text("a,b\n" + "".join(f"{cell},x{k % 2}\n" for k, cell in enumerate(cells)))
+        path.write_text("a,b,c\n" + "\n".join(rows) + "\n")
         made = private(path)
-        assert made.columns["a"] == Categorical(("a", "b"), unseen="other", missing=True)
-        assert made.columns["b"] == Categorical(("x0", "x1"), unseen="average")
+        assert made.columns["a"] == Categorical(("a", "b"), unseen="average")
+        assert made.columns["b"] == Categorical(("x",), unseen="other", gaps="average")
+        assert made.columns["c"] == Categorical(("y",), unseen="average")
 
     def test_dates_are_found_by_a_vote(self, tmp_path):
         days = [f"2024-{1 + k % 12:02d}-{1 + k % 28:02d}" for k in range(2000)]
         path = tmp_path / "t.csv"
         path.write_text("day,a\n" + "".join(f"{day},{k % 2}\n" for k, day in enumerate(days)))
-        assert private(path).columns["day"] == Date(missing=True, invalid="missing")
+        assert private(path).columns["day"] == Date(invalid="missing", gaps="average")
         local = [f"{day[8:]}.{day[5:7]}.{day[:4]}" for day in days]
         path.write_text("day;a\n" + "".join(f"{day};{k % 2}\n" for k, day in enumerate(local)))
         form = "%d.%m.%Y"
-        expected = Date(missing=True, invalid="missing", format=form)
+        expected = Date(invalid="missing", gaps="average", format=form)
         assert private(path, dates=form).columns["day"] == expected
         assert isinstance(private(path).columns["day"], Categorical)  # no ISO date
 
@@ -355,7 +360,7 @@ class TestBudget:
         assert sum(times for used, times in uses if isinstance(used, PermuteAndFlip)) == 4
         assert rich.columns["age"].is_bounded
         poor = private(csv_file, 1.0, target="label")
-        assert poor.columns["age"] == Numeric(missing=True, invalid="missing", integer=True)
+        assert poor.columns["age"] == Numeric(invalid="missing", gaps="average", integer=True)
         assert read(csv_file, poor).X.shape == (N, poor.width)
 
     def test_a_numeric_target_gets_what_bounds_of_columns_leave_over(self, csv_file, charges):

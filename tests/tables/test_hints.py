@@ -54,10 +54,12 @@ def visits(tmp_path_factory):
 def test_names_of_identifiers_codes_and_people():
     for name in ("patient_nbr", "id", "userId", "email", "MRN", "customer_number"):
         assert is_identifier(name), name
+    for name in ("#", "No", "Nr.", "Unnamed: 0", "row", "rownames", "line_number", "index", ""):
+        assert is_identifier(name), name  # the number of a row
     for name in ("Patient", "kunde_nr", "PatientID", "Nr Patient Nummer"):
         assert may_be_unit(name), name
     assert not is_identifier("member")  # it may say whether somebody is one
-    for name in ("admission_type_id", "encounter_id", "number_outpatient", "grid", "valid", ""):
+    for name in ("admission_type_id", "encounter_id", "number_outpatient", "grid", "valid", "name"):
         assert not is_identifier(name), name
     assert [name for name in ("patient_id", "ssn", "encounter_id") if may_be_unit(name)] == [
         "patient_id",
@@ -76,8 +78,8 @@ def test_a_draft_proposes_kinds(visits):
     assert columns["patient_nbr"]["kind"] == "ignored"
     assert "'patient_nbr' says whose row a row is" in text
     assert columns["diag_1"] == {"kind": "categorical"}
-    assert columns["visits"] == {"kind": "numeric", "integer": True}
-    assert columns["amount"] == {"kind": "numeric"}
+    assert columns["visits"] == {"kind": "numeric", "gaps": "average", "integer": True}
+    assert columns["amount"] == {"kind": "numeric", "gaps": "average"}
     assert columns["note"]["kind"] == "ignored"
     assert "values_file" in text.split("[columns.diag_1]")[1].split("[columns")[0]
     assert "whose row" not in draft(visits, target="ill", unit="patient_nbr")
@@ -87,7 +89,7 @@ def test_a_caller_knows_better(visits):
     kinds = {"encounter_id": "numeric", "diag_1": "hashed", "amount": "ignored"}
     columns = tomllib.loads(draft(visits, kinds=kinds, prefixes={"diag_1": 3}))["columns"]
     assert columns["encounter_id"]["kind"] == "numeric"
-    assert columns["diag_1"] == {"kind": "hashed", "prefix": 3}
+    assert columns["diag_1"] == {"kind": "hashed", "gaps": "average", "prefix": 3}
     assert columns["amount"]["kind"] == "ignored"
 
 
@@ -179,8 +181,8 @@ def test_integer_types_are_public(tmp_path):
     table = pa.table({"count": pa.array([0, 1] * 500), "share": pa.array([0.0, 1.0] * 500)})
     pq.write_table(table, tmp_path / "t.parquet")
     columns = tomllib.loads(draft(tmp_path / "t.parquet"))["columns"]
-    assert columns["count"] == {"kind": "numeric", "integer": True}
-    assert columns["share"] == {"kind": "numeric"}
+    assert columns["count"] == {"kind": "numeric", "gaps": "average", "integer": True}
+    assert columns["share"] == {"kind": "numeric", "gaps": "average"}
 
 
 # -- whole candidates

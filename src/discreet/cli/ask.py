@@ -101,18 +101,18 @@ class Questions:
             low = self._prompt("Earliest date that can occur (- if not known)", "-").strip()
             high = "-" if low == "-" else self._prompt("Latest", "").strip()
             bounds = {} if low == "-" else {"low": low, "high": high}
-            settings: Any = {"missing": True, "format": plain.get("format"), **bounds}
+            settings: Any = {"gaps": "average", "format": plain.get("format"), **bounds}
             return Date(**settings)
         if kind == "ignored":
             return Ignored(plain.get("reason", ""))
-        return Hashed(missing=True) if kind == "hashed" else Boolean(missing=True)
+        return Hashed(gaps="average") if kind == "hashed" else Boolean(gaps="average")
 
     def _numeric(self, whole: bool) -> Column:
         low = self._prompt("Lowest number that can occur (- if not known)", "-").strip()
         if low == "-":
-            return Numeric(missing=True, integer=whole)  # the fit finds the bounds
+            return Numeric(gaps="average", integer=whole)  # the fit finds the bounds
         high = self._prompt("Highest", "").strip()
-        return Numeric(float(low), float(high), missing=True, integer=whole)
+        return Numeric(float(low), float(high), gaps="average", integer=whole)
 
 
 def _listed(answer: str) -> list[str]:

@@ -814,6 +814,7 @@ class ColumnBounds(Question[Rows, tuple[float, float]]):
 
     With ``whole`` they are whole numbers. There are two choices among public candidates, by counts
     of values below them, each of sensitivity 1 under both relations: the mechanism is used twice.
+    Missing entries are not counted.
     """
 
     column: int
@@ -821,6 +822,7 @@ class ColumnBounds(Question[Rows, tuple[float, float]]):
     whole: bool = False
     mechanisms: ClassVar[tuple[type, ...]] = (ExponentialMechanism, PermuteAndFlip)
     uses: ClassVar[int] = 2
+    takes_gaps: ClassVar[bool] = True
     protected: ClassVar[str] = "two quantiles of a column among public candidates"
     proof: ClassVar[str] = "ranges"
 

@@ -41,6 +41,7 @@ from discreet.inference import Covariance
 from discreet.log import note
 from discreet.objectives import Problem
 from discreet.preparation import (
+    Bounds,
     FeatureMap,
     FittedBounds,
     FittedStep,
@@ -244,9 +245,9 @@ def begin(settings: Settings, method: Method, inputs: Inputs, opened: Opened | N
 
 
 def _windows(method: Method) -> Sequence[int]:
-    """Return the columns that the method has windows for."""
+    """Return the columns that the method has windows or bounds for."""
     first = method.steps[0] if method.steps else None
-    return first.columns if isinstance(first, Windows) else ()
+    return first.columns if isinstance(first, Bounds | Windows) and first.takes_gaps else ()
 
 
 def prepare(run: Run) -> tuple[Prepared, Problem]:

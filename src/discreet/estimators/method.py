@@ -234,7 +234,7 @@ def choose(settings: Settings, inputs: Inputs) -> Method:
     them.
     """
     units = inputs.units
-    made = _features(settings, inputs)
+    made = _with_bounds(_features(settings, inputs), inputs.design)
     steps = settings.steps if made.bounds is None else (made.bounds, *settings.steps)
     method = settings.method
     rate = 1.0
@@ -327,6 +327,19 @@ def _features(settings: Settings, inputs: Inputs) -> feature_rule.FeatureChoice:
     )
 
 
+def _with_bounds(
+    made: feature_rule.FeatureChoice, design: Design | None
+) -> feature_rule.FeatureChoice:
+    """Return the features with bounds of all columns that accept any cell, if some have bounds.
+
+    There are no windows then, and a gap needs either.
+    """
+    if made.bounds is None or design is None:
+        return made
+    columns = tuple(dict.fromkeys((*made.bounds.columns, *design.accepting_any)))
+    return replace(made, bounds=replace(made.bounds, columns=columns, gaps=True))
+
+
 def _pairing(settings: Settings, inputs: Inputs, solver: Solver) -> pair_rule.PairRule:
     """Return the plan of the search for pairs of columns."""
     pair_rule.check_solver(solver)
@@ -360,7 +373,9 @@ def _by_rule(
     first = settings.inference is True
     may_sample = by_row and not first
     splines = made.expansion is None or isinstance(made.expansion, Splines)
-    if inputs.design is not None and not given and splines and not first:
+    # Gaps that nobody may be told of, by a refusal, are in the middle of windows.
+    needed = not first or (inputs.design is not None and bool(inputs.design.accepting_any))
+    if inputs.design is not None and not given and splines and needed:
         curves = () if made.expansion is None else made.expansion.columns
         windows = _windows(inputs.design, curves)
         if windows is None:  # levels and curves alone, whose unit is known

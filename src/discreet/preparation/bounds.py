@@ -40,6 +40,8 @@ class Bounds(Step):
         Share of a column's values that should lie within its bounds.
     whole : sequence of int
         Those of the columns that hold whole numbers, such as counts: so are their bounds.
+    gaps : bool
+        True if numbers may be missing: they are not counted, and become the middle of the bounds.
 
     Notes
     -----
@@ -51,9 +53,15 @@ class Bounds(Step):
     share: Share = 0.1
     coverage: Annotated[float, partial(number, least=0.5, most=0.9999)] = 0.98
     whole: Sequence[int] = ()
+    gaps: bool = False
     name: ClassVar[str] = "bounds"
     bounded: ClassVar[bool] = False
     of_columns: ClassVar[bool] = True
+
+    @property
+    def takes_gaps(self) -> bool:
+        """True if entries may be missing: they are in the middle of the bounds."""
+        return self.gaps
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -77,7 +85,8 @@ class Bounds(Step):
 class FittedBounds(FittedStep):
     """Columns and their bounds: x becomes clip((x − low)/(high − low), 0, 1).
 
-    More generally, a number is clip((x − origin)/unit) to ``limits``.
+    More generally, a number is clip((x − origin)/unit) to ``limits``. A missing number becomes the
+    middle of the bounds.
     """
 
     columns: tuple[int, ...]
@@ -152,7 +161,8 @@ class FittedBounds(FittedStep):
         with np.errstate(over="ignore"):
             moved = np.asarray(values, dtype=np.float64) - self.origin[of]
             scaled: FloatArray = moved / self.unit[of]
-        return np.clip(scaled, *self.limits, out=scaled)
+        np.clip(scaled, *self.limits, out=scaled)
+        return np.nan_to_num(scaled, copy=False, nan=sum(self.ends) / 2)
 
     def _with_new_entries(self, X: Any, ours: NDArray[np.bool_]) -> Any:
         """Replace columns of a sparse table: entries of 0 are not stored, and may change."""

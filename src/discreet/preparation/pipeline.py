@@ -381,7 +381,7 @@ def transform(
             stage = stage.expanded(recipe.expansion, problem.n_features)
         if isinstance(step, Radius) and stage.affine and math.isfinite(stage.affine.row_norm):
             stage = stage.written()
-        if isinstance(step, Windows):  # counts of columns, which leave out missing entries
+        if step.takes_gaps:
             rows = make(stage.table, gaps=True)
         else:
             rows = stage.rows(row_norm=known.clip if known and step.bounded else None)

@@ -152,6 +152,11 @@ class Step(CheckedFields):
     def __init_subclass__(cls) -> None:
         STEPS[cls.name] = cls
 
+    @property
+    def takes_gaps(self) -> bool:
+        """True if the step asks for counts alone, which leave out missing entries."""
+        return False
+
     def mechanism(self, measure: Measure, total: Fraction) -> Mechanism:
         """Return the mechanism whose uses in this step cost at most ``total``, and nearly all.
 

@@ -125,6 +125,11 @@ class Windows(Step):
     of_columns: ClassVar[bool] = True
     sets_norm: ClassVar[bool] = True
 
+    @property
+    def takes_gaps(self) -> bool:
+        """True: a missing entry is in the middle of its window."""
+        return True
+
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "columns", distinct(self.columns))
@@ -195,11 +200,6 @@ class FittedWindows(FittedBounds):
     def unit(self) -> FloatArray:
         """Half of the width of each window."""
         return self.high / 2 - self.low / 2
-
-    def _scaled(
-        self, values: NDArray[Any], of: NDArray[np.intp] | slice = slice(None)
-    ) -> FloatArray:
-        return np.nan_to_num(super()._scaled(values, of), copy=False, nan=0.0)
 
 
 def exponent_edges() -> FloatArray:

@@ -123,8 +123,7 @@ class Numeric(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.invalid == "missing" and not self.missing:
-            raise ValueError('invalid = "missing" needs missing = true.')
+        _check_invalid(self)
         if self.low is None and self.high is None:
             return
         low, high = check_bounds(self)
@@ -177,11 +176,14 @@ class Categorical(Column):
         as the average over the levels, and counts; a column "(other)"; or stop.
     missing : bool
         Add a column "(missing)" for missing cells. Without it they are treated like a text that is
-        not listed if that is "average", and refused otherwise.
+        not listed if that is "average", and refused otherwise, unless ``gaps`` averages them.
     prefix : int, optional
         Number of letters of a cell that are compared: with 3, "250.83" is read as "250".
     reference : str, optional
         The listed text that coefficients of the others are compared with; by default the first.
+    gaps : {"refuse", "average"}
+        Treatment of missing cells where no other setting accepts them: stop, or score them as the
+        average over the levels.
 
     Examples
     --------
@@ -195,6 +197,7 @@ class Categorical(Column):
     missing: bool = False
     prefix: Letters | None = None
     reference: Text | None = None
+    gaps: Literal["refuse", "average"] = "refuse"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -241,11 +244,15 @@ class Hashed(Column):
         Number of letters of a cell that are hashed: with 3, "250.83" is read as "250".
     missing : bool
         Accept missing cells, and add a column "(missing)" for them.
+    gaps : {"refuse", "average"}
+        Treatment of missing cells without ``missing``: stop, or leave all columns at 0, which a
+        model of a table scores as the average over the buckets.
     """
 
     buckets: Annotated[int, partial(integer, least=2, most=100_000)] = 64
     prefix: Letters | None = None
     missing: bool = False
+    gaps: Literal["refuse", "average"] = "refuse"
 
     def _encoded_names(self, name: str) -> list[str]:
         return [f"{name}#{bucket}" for bucket in range(self.buckets)]
@@ -333,6 +340,12 @@ def _moment(value: datetime.date) -> datetime.datetime:
     return value.astimezone(datetime.UTC).replace(tzinfo=None)
 
 
+def _check_invalid(column: Numeric | Date) -> None:
+    """Refuse to count texts as missing cells where those are refused."""
+    if column.invalid == "missing" and not column.missing and column.gaps == "refuse":
+        raise ValueError('invalid = "missing" needs missing = true or gaps = "average".')
+
+
 def _check_parts(field: str, values: Any) -> tuple[str, ...]:
     """Return the names of parts of a date."""
     found = check_texts(field, values)
@@ -389,8 +402,7 @@ class Date(Column):
         high = self.high
         if (low is None) != (high is None):
             raise ValueError("give both low and high, or neither.")
-        if self.invalid == "missing" and not self.missing:
-            raise ValueError('invalid = "missing" needs missing = true.')
+        _check_invalid(self)
         if low is not None and high is not None and self.number_of(low) >= self.number_of(high):
             raise ValueError(f"low must be before high; got low = {low} and high = {high}.")
         super().__post_init__()
@@ -544,6 +556,10 @@ Kind: TypeAlias = Literal["numeric", "categorical", "boolean", "ignored", "hashe
 
 IDENTIFIER = "its name is that of an identifier"
 
+_ROW_NUMBER = re.compile(  # names of a row's number, as tools write them; one has none
+    r"(#|n[or]\.?|index|unnamed: ?\d+|row|(row|line|record)[ _.-]?(id|n[or]|num|number|names?))?",
+    re.IGNORECASE,
+)
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _IDENTIFIERS = {
     "nbr", "uuid", "guid", "ssn", "mrn", "nhs", "passport", "email", "phone", "telephone", "url",
@@ -564,8 +580,10 @@ def _words(name: str) -> list[str]:
 
 
 def is_identifier(name: str) -> bool:
-    """Return True if a name is that of an identifier: patient_id, encounter_nbr, email."""
+    """Return True if a name is that of an identifier: patient_id, encounter_nbr, email, row, #."""
     words = _words(name)
+    if _ROW_NUMBER.fullmatch(name.strip()):
+        return True
     if len(words) == 1 and words[0] in _PEOPLE - _IDENTIFIERS:
         return False  # it may say whether somebody is a member
     return words == ["id"] or not _IDENTIFIERS.isdisjoint(words[-1:]) or may_be_unit(name)

@@ -27,7 +27,7 @@ from discreet.tables.estimate import Estimate, Task
 from discreet.tables.messages import Refusal, arrow, door, instead, joined
 from discreet.tables.parts import DAMAGED, Request
 from discreet.tables.reader import batches
-from discreet.tables.schema import VERSION, FileFormat, Schema
+from discreet.tables.schema import AVERAGED, VERSION, FileFormat, Schema
 from discreet.tables.source import Source, source
 from discreet.validate import flag
 
@@ -36,16 +36,16 @@ FIRST_RECORDS = 1000
 
 _DELIMITERS = (",", ";", "\t", "|")
 
-_ABOUT = """\
+_ABOUT = f"""\
 Schema of a table, for discreet: what is publicly known about each column.
 Fill in what is marked, from a codebook or a form, and uncomment it. Do not look it up in the
 rows: bounds taken from them give away the most extreme people, lists of values the rare ones.
 
 Kinds: "numeric" (low and high, or bounds = "private" to spend part of a fit's budget on them),
-"categorical" (values, or values_file = "FILE.txt" with one value per line; texts that are not
-listed are averaged over, unless unseen = "other" or "refuse"), "hashed" (many values, without a
-list), "boolean", "ordinal" (values, in order), "date" (low and high if they are public; parts =
-["month"], "weekday" or "hour" for levels) and "ignored"."""
+"categorical" (values, or values_file = "FILE.txt" with one value per line), "hashed" (many
+values, without a list), "boolean", "ordinal" (values, in order), "date" (low and high if they
+are public; parts = ["month"], "weekday" or "hour" for levels) and "ignored".
+{AVERAGED}"""
 
 _FIRST_LINE = """
 The names of the columns are the first line of the file, which becomes public with this schema."""
@@ -63,7 +63,7 @@ _ALL_DIFFERENT = "each of the first records has another text, as in an identifie
 _UNNAMED = """
 Only the names of the columns were read. Fill in the kind of each."""
 
-_MISSING = "missing = true     # if cells may be empty"
+_MISSING = "missing = true     # for an effect of empty cells, in place of their average"
 
 _GAPS: dict[columns.Kind | None, tuple[str, ...]] = {
     "numeric": (
@@ -398,20 +398,25 @@ def _proposed(found: Layout, name: str) -> dict[str, Any]:
     kind = found.kinds.get(name)
     hint = found.hints.get(name, columns.Hint())
     if hint.kind is not None and kind != "ignored":
-        made = to_plain(columns.Hashed()) if hint.kind == "hashed" else {}
         prefix = {} if hint.prefix is None else {"prefix": hint.prefix}
-        return {"kind": str(hint.kind), **made, **prefix}
+        return _of_kind(hint.kind) | prefix
     if name in found.reasons:
         return {"kind": "ignored", "reason": found.reasons[name]}
     if kind is None:
         return {}
     if kind == "date" and found.dates is not None:
-        return {"kind": kind, "format": found.dates}
+        return _of_kind(kind) | {"format": found.dates}
     if columns.is_identifier(name):
         return {"kind": "ignored", "reason": columns.IDENTIFIER}
     if kind == "numeric" and columns.is_code(name):
         return {"kind": "categorical"}
-    return {"kind": kind, "integer": True} if name in found.whole else {"kind": kind}
+    return _of_kind(kind) | ({"integer": True} if name in found.whole else {})
+
+
+def _of_kind(kind: columns.Kind) -> dict[str, Any]:
+    """Return a column of a kind, which averages missing cells if it would refuse them."""
+    averages = kind in ("numeric", "hashed", "boolean", "date")
+    return {"kind": str(kind)} | ({"gaps": "average"} if averages else {})
 
 
 def _guessed(found: Layout) -> Layout:
@@ -470,9 +475,10 @@ def draft_private(
     categories are those that many rows share. The file is read twice, in blocks; with a unit once
     more.
 
-    Every cell is acceptable to the schema: cells may be missing, unlisted texts go to "(other)",
-    unlisted or missing labels to the commonest class. Columns without a frequent category are
-    ignored. A warning says if the budget is too small, by public numbers.
+    Every cell is acceptable to the schema: missing cells and unlisted texts are averaged over. Only
+    where a single text was frequent enough, by a noisy count that leaves rows to others, these are
+    a level "(other)". Unlisted or missing labels count as the commonest class. Columns without a
+    frequent category are ignored. A warning says if the budget is too small, by public numbers.
 
     Parameters
     ----------

@@ -394,24 +394,20 @@ class Estimate:
             if self._cuts_much(self._cut(share.bounds.epsilon, n_rows)):
                 return _left_to_the_fit(share.whole)
             low, high = answer.bounds
-            settings: Any = {"missing": True, "invalid": "missing", "integer": share.whole}
-            return columns.Numeric(low, high, **settings)
+            return replace(_left_to_the_fit(share.whole), low=low, high=high)
         if answer.texts is None:
             return columns.Ignored(_MANY)
         added = (columns.MISSING, columns.OTHER)
         values = [text for text in answer.frequent if text not in added]
         if not values:
             return columns.Ignored(_RARE)
-        if self._covers(answer, n_rows):
+        if len(values) > 1 or self._covers(answer, n_rows):
             return columns.Categorical(tuple(values), unseen="average", prefix=share.prefix)
-        # Other texts and missing cells are in rows, which determine what is fitted for them.
-        return columns.Categorical(tuple(values), "other", missing=True, prefix=share.prefix)
+        # One level has no effect unless it is compared with other texts, which are in many rows.
+        return columns.Categorical(tuple(values), "other", prefix=share.prefix, gaps="average")
 
     def _covers(self, answer: ColumnAnswer, n_rows: int) -> bool:
-        """Return True if the released categories are all rows, up to noise in their counts.
-
-        Missing and other texts then get no column of their own, which no row would determine.
-        """
+        """Return True if the released categories are all rows, up to noise in their counts."""
         histogram = answer.share.histogram
         counts = answer.frequent.values()
         noise = 0.0 if histogram is None else histogram.scale * math.sqrt(2 * len(counts))
@@ -460,7 +456,7 @@ def _two_digits(towards: Callable[[float], int], value: float, whole: bool) -> f
 
 def _left_to_the_fit(whole: bool) -> columns.Numeric:
     """Return a column of numbers whose bounds the fit finds with part of its budget."""
-    return columns.Numeric(missing=True, invalid="missing", integer=whole)
+    return columns.Numeric(invalid="missing", gaps="average", integer=whole)
 
 
 def _target(answer: ColumnAnswer, n_rows: int) -> Target | None:
@@ -512,9 +508,9 @@ def _unasked(found: Layout, name: str, kind: columns.Kind | None, whole: bool) -
     if kind == "numeric":
         return _left_to_the_fit(whole)
     if kind == "hashed":
-        return columns.Hashed(prefix=hint.prefix, missing=True)
+        return columns.Hashed(prefix=hint.prefix, gaps="average")
     if kind == "boolean":
-        return columns.Boolean(missing=True)
+        return columns.Boolean(gaps="average")
     if kind == "date":
-        return columns.Date(missing=True, invalid="missing", format=found.dates)
+        return columns.Date(invalid="missing", gaps="average", format=found.dates)
     return columns.Ignored("left out on request" if hint.kind == "ignored" else columns.IDENTIFIER)

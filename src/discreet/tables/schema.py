@@ -56,15 +56,22 @@ __all__ = ["About", "FileFormat", "Schema", "Spent", "Target"]
 VERSION = 1
 """Version of schema files."""
 
+AVERAGED = """
+A cell that is missing, or a text that is not listed, is scored as the average of its column.
+For an effect of its own write missing = true, or unseen = "other", in the part of that column.
+With unseen = "refuse" a table with other texts is refused."""
+"""Note of drafts on cells that no column of the encoded table stands for."""
+
 _ABOUT = """\
 Schema of a table, for discreet: what is publicly known about each column.
 Bounds, categories and classes come from a codebook or a form, never from looking at the rows."""
 
-_ABOUT_ESTIMATED = """\
+_ABOUT_ESTIMATED = f"""\
 Schema of a table, for discreet: what may be known about each column.
 The names of the columns are public. What was not known was estimated from the rows, within the
 budget under [spent]. Keep that part: every model that is fitted to the same rows adds to it, and
-its privacy card counts both."""
+its privacy card counts both.
+{AVERAGED.lstrip()}"""
 
 
 @dataclass(frozen=True)
