@@ -10,7 +10,7 @@ import hashlib
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -204,21 +204,14 @@ def target_rule(schema: Schema) -> Rule | None:
     tolerant = target.other is not None or target.invalid == "middle"
     refused = frozenset() if tolerant else frozenset({MISSING, UNLISTED})
     if not target.is_classification:
-        return Rule(
-            target.column,
-            target,
-            markers,
-            refused=refused,
-            is_target=True,
-            of_numbers=True,
-            lenient=target.invalid == "middle",
-        )
+        lenient = target.invalid == "middle"
+        of_cells = Rule(target.column, target, markers, refused=refused, is_target=True)
+        return replace(of_cells, of_numbers=True, lenient=lenient)
     labels = {label: code for code, label in enumerate(target.labels)}
     texts = [text for listed in target.texts.values() for text in listed]
     classes = [labels[name] for name, listed in target.texts.items() for _ in listed]
     other = 0 if target.other is None else labels[target.other]
-    small = np.int16 if len(labels) < 32767 else np.int32
-    places = np.array([*classes, other, other], dtype=np.int8 if len(labels) < 127 else small)
+    places = np.array([*classes, other, other], dtype=np.min_scalar_type(-len(labels) - 2))
     listed = {text: code for code, text in enumerate(texts)}
     listed |= {text: MISSING for text in markers if text not in listed}
     values = np.ones(places.size)

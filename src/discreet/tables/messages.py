@@ -138,7 +138,9 @@ def _replacement(error: BaseException, refusal: Refusal | None, place: Place) ->
     made = error
     if isinstance(error, MemoryError):
         made = MemoryError("Memory ran out while a table was read.")
-    elif isinstance(error, Exception) and not _is_public(error):
+    elif isinstance(error, Exception) and not (
+        isinstance(error, Refusal) or "of_door" in vars(error)
+    ):
         made = refusal or Refusal(_FAILED, kind=type(error))
         if refusal is None and isinstance(error, OSError) and error.errno is not None:
             path = error.filename if place is None else place
@@ -147,11 +149,6 @@ def _replacement(error: BaseException, refusal: Refusal | None, place: Place) ->
     if isinstance(made, Refusal):
         made.place = made.place or place
     return made
-
-
-def _is_public(error: Exception) -> bool:
-    """Return True for a refusal, and for an error that a door has made of one."""
-    return isinstance(error, Refusal) or "of_door" in vars(error)
 
 
 def _raise_alone(error: BaseException) -> NoReturn:
