@@ -564,7 +564,7 @@ def _take_from(schema: Schema, estimator: Any) -> None:
                 "levels that the fit finds need public bounds of all numbers, or the default: give "
                 "(low, high) for each number in columns, or leave out solver and preparation."
             )
-        steps = (Bounds(columns=schema.unbounded, whole=schema.whole, gaps=True), *steps)
+        steps = (Bounds(columns=schema.unbounded, whole=schema.whole, takes_gaps=True), *steps)
     estimator.preparation = steps or None
     if estimator.data_norm is None:
         before = takewhile(lambda step: not isinstance(step, Radius), steps)

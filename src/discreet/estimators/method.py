@@ -38,7 +38,7 @@ from discreet.inference.rule import (
 )
 from discreet.ledger import Dataset, check_dataset
 from discreet.objectives import L2, Loss, Problem
-from discreet.preparation import Balance, Step, Windows, check_steps
+from discreet.preparation import Balance, Bounds, Step, Windows, check_steps
 from discreet.preparation.features import Expansion, Splines
 from discreet.preparation.steps import Mechanism
 from discreet.preparation.windows import Numbers
@@ -234,7 +234,9 @@ def choose(settings: Settings, inputs: Inputs) -> Method:
     them.
     """
     units = inputs.units
-    made = _with_bounds(_features(settings, inputs), inputs.design)
+    made = _features(settings, inputs)
+    if made.bounds is not None and inputs.design is not None:
+        made = replace(made, bounds=_with_others(made.bounds, inputs.design))
     steps = settings.steps if made.bounds is None else (made.bounds, *settings.steps)
     method = settings.method
     rate = 1.0
@@ -327,17 +329,13 @@ def _features(settings: Settings, inputs: Inputs) -> feature_rule.FeatureChoice:
     )
 
 
-def _with_bounds(
-    made: feature_rule.FeatureChoice, design: Design | None
-) -> feature_rule.FeatureChoice:
-    """Return the features with bounds of all columns that accept any cell, if some have bounds.
+def _with_others(bounds: Bounds, design: Design) -> Bounds:
+    """Return bounds of curves and of all other columns that accept any cell.
 
     There are no windows then, and a gap needs either.
     """
-    if made.bounds is None or design is None:
-        return made
-    columns = tuple(dict.fromkeys((*made.bounds.columns, *design.accepting_any)))
-    return replace(made, bounds=replace(made.bounds, columns=columns, gaps=True))
+    columns = tuple(dict.fromkeys((*bounds.columns, *design.accepting_any)))
+    return replace(bounds, columns=columns, takes_gaps=True)
 
 
 def _pairing(settings: Settings, inputs: Inputs, solver: Solver) -> pair_rule.PairRule:

@@ -40,7 +40,7 @@ class Bounds(Step):
         Share of a column's values that should lie within its bounds.
     whole : sequence of int
         Those of the columns that hold whole numbers, such as counts: so are their bounds.
-    gaps : bool
+    takes_gaps : bool
         True if numbers may be missing: they are not counted, and become the middle of the bounds.
 
     Notes
@@ -53,15 +53,10 @@ class Bounds(Step):
     share: Share = 0.1
     coverage: Annotated[float, partial(number, least=0.5, most=0.9999)] = 0.98
     whole: Sequence[int] = ()
-    gaps: bool = False
+    takes_gaps: bool = False
     name: ClassVar[str] = "bounds"
     bounded: ClassVar[bool] = False
     of_columns: ClassVar[bool] = True
-
-    @property
-    def takes_gaps(self) -> bool:
-        """True if entries may be missing: they are in the middle of the bounds."""
-        return self.gaps
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -137,7 +137,8 @@ class Step(CheckedFields):
     public bound on the norm of the rows it reads. ``selections`` is its number of selections among
     public candidates; 0 for a step that asks for one sum. ``widest`` is the largest number of
     columns, if there is one. A step ``of_columns`` changes single columns of X and comes first;
-    ``sets_norm`` is True if rows have a known norm after the step, whatever they had before.
+    it ``takes_gaps`` if it asks for counts alone, which leave out missing entries, and replaces
+    these. ``sets_norm`` is True if rows have a known norm after the step, whatever they had before.
     """
 
     share: float
@@ -147,15 +148,11 @@ class Step(CheckedFields):
     of_columns: ClassVar[bool] = False
     sets_norm: ClassVar[bool] = False
     selections: int = 0
+    takes_gaps: bool = False
     widest: ClassVar[int | None] = None
 
     def __init_subclass__(cls) -> None:
         STEPS[cls.name] = cls
-
-    @property
-    def takes_gaps(self) -> bool:
-        """True if the step asks for counts alone, which leave out missing entries."""
-        return False
 
     def mechanism(self, measure: Measure, total: Fraction) -> Mechanism:
         """Return the mechanism whose uses in this step cost at most ``total``, and nearly all.

@@ -124,11 +124,7 @@ class Windows(Step):
     bounded: ClassVar[bool] = False
     of_columns: ClassVar[bool] = True
     sets_norm: ClassVar[bool] = True
-
-    @property
-    def takes_gaps(self) -> bool:
-        """True: a missing entry is in the middle of its window."""
-        return True
+    takes_gaps = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
