@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.core import ExponentialMechanism, Gaussian
-from discreet.core.questions import Gradient, MedianNorm, TargetMoment
+from discreet.core import ExponentialMechanism, Gaussian, questions
+from discreet.core.questions import Gradient, MedianNorm, ScoreSum, TargetMoment
 from discreet.errors import PrivacyError
 from discreet.estimators.classifiers import _one_of, label_codes
+from discreet.inference.checks import AtBound, CutSlopes, LargeSlope
 from discreet.objectives import Huber, Logistic, MulticlassHinge, Softmax, Squared
+from discreet.objectives.losses import Loss
 from discreet.preparation import FittedBounds, Splines
 from discreet.preparation.pipeline import Written
 from discreet.rows import AffineMap
@@ -25,6 +27,8 @@ MAP = AffineMap.in_units(np.array([2.0, 4.0])).then(np.eye(2), np.ones(2))
 VALUES = [
     {"a": None, "b": [True, 1, 2.5, float("inf"), "text", b"bytes"], 3: (1, (2,))},
     Gradient(Huber(0.5), np.arange(3.0), 2.0),
+    ScoreSum(AtBound(-1.0, 1.0), np.zeros(2), 1.0),
+    CutSlopes(LargeSlope(Huber(0.5), 0.1), 0.5),
     Gradient(Softmax(3), np.arange(6.0), 2.0),
     TargetMoment(2.0, 0.5, 1.0),
     MedianCounts(MedianNorm(4.0)),
@@ -42,6 +46,36 @@ VALUES = [
     np.array(["no", "yes"]),
     np.float32([1.5]),
 ]
+
+
+LEFT_OUT = {"WithOffset"}  # offsets come from a first model of the rows, which sites have not
+"""Losses that no site is asked with."""
+
+
+def kinds_of(base):
+    """Yield all classes below a class."""
+    for kind in base.__subclasses__():
+        yield kind
+        yield from kinds_of(kind)
+
+
+def test_every_loss_and_every_plain_sum_is_on_the_list():
+    """A new one that is left out would end a fit over sites alone."""
+    losses = {
+        kind.__name__: kind
+        for kind in kinds_of(Loss)
+        if kind.__module__.startswith(("discreet.objectives", "discreet.inference"))
+    }
+    sums = {
+        kind.__name__: kind
+        for kind in kinds_of(questions.SumQuestion)
+        if kind.__module__ == questions.__name__ and kind.release is questions.SumQuestion.release
+    }
+    assert {"AtBound", "Huber", "Softmax"} <= set(losses)
+    assert {"Gradient", "ScoreVariances"} <= set(sums)
+    for name, kind in (losses | sums).items():
+        left_out = name.startswith("_") or name in LEFT_OUT
+        assert left_out or wire.TYPES.get(name) is kind, name
 
 
 def same(one, other):
