@@ -349,6 +349,8 @@ class TableTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 with found.door(request, block.place):
                     encoded(block.batch, encoder, target=False, out=space.cut(done))
                 done += block.batch.num_rows
+            if done != found.n_rows:
+                raise ValueError("the table changed while it was read: it has other rows now.")
             return space.rows()
         form: Any = {"sparse": encoder.sparse, "dtype": encoder.dtype}
         table = GrowingTable(self.schema.width, self.schema.groups, **form)
