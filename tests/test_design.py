@@ -534,3 +534,33 @@ def test_reference_levels_leave_sparse_rows_in_their_memory(unlisted):
     kept = design.encode(frame)
     design.contrasted(kept)  # a copy, by default
     np.testing.assert_array_equal(kept.toarray(), dense)
+
+
+def test_units_label_axes_or_bring_numbers_of_the_table_to_other_units(fitted):
+    units = {"age": "years", "ward": "of the hospital", "bmi": lambda values: values * 0.2048}
+    figure = fitted.plot_effects(units=units)
+    panels = {each.get_title(): each for each in figure.axes if each.get_title()}
+    labels = {name: panel.get_xlabel() for name, panel in panels.items()}
+    assert labels == {**dict.fromkeys(labels, ""), "age": "years", "ward": "of the hospital"}
+    assert panels["age"].get_xlim()[1] > 70.0  # in its own unit, as without
+    in_pounds = fitted.plot_effects(columns=["age"], units={"age": lambda own: own / 10}).axes[0]
+    assert in_pounds.get_xlim()[1] == pytest.approx(panels["age"].get_xlim()[1] / 10)
+    for wrong, match in (
+        ({"agee": "years"}, "units names 'agee'"),
+        ({"age": 10}, r"units\['age'\] must be the name of a unit"),
+        ("years", "units must map names of columns"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            fitted.plot_effects(units=wrong)
+
+
+def test_gaps_that_no_range_is_known_for_are_refused_with_a_remedy(table):
+    frame, y = table
+    frame = frame.assign(bmi=frame.bmi.where(frame.bmi < 30))
+    curved = {"columns": DECLARED | {"bmi": None}, "features": "additive"}
+    assert quiet(model(**curved), frame, y).coef_.any()
+    match = r"Give public bounds.*'bmi': \(low, high\).*the default solver, without inference"
+    with pytest.raises(TableError, match=match):
+        quiet(model(inference=True), frame, y)
+    known = {"columns": DECLARED | {"bmi": (10, 60)}, "inference": True}
+    assert quiet(model(**known), frame, y).coef_.any()

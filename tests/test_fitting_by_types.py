@@ -478,7 +478,88 @@ def test_columns_that_cannot_be_weights_are_refused_before_a_charge(visits, chan
         discreet.fit("ill", visits, ledger=ledger, **settings)
     assert ledger.entries == 0
     if "columns" not in changed:
-        with pytest.raises(NotSupported, match="weights are read from a table of this process"):
+        with pytest.raises(NotSupported, match="weight is read from a table of this process"):
             discreet.fit(
                 "ill", visits, engine="dask", **(settings | {"weight": "bmi", "unit": None})
             )
+
+
+# ---- exposure
+
+
+@pytest.fixture(scope="module")
+def counts():
+    """Falls of patients over days in a ward: 0.02 a day, and twice as many after 80."""
+    rng = np.random.default_rng(5)
+    n = 6000
+    age = rng.integers(40, 100, n)
+    days = rng.integers(1, 61, n)
+    falls = rng.poisson(days * 0.02 * np.where(age > 80, 2.0, 1.0))
+    return pd.DataFrame({"age": age, "days": days, "falls": falls, "logdays": np.log(days)})
+
+
+COUNTED = {
+    "target_bounds": (0, 1),
+    "exposure_bound": 60.0,
+    "loss": "poisson",
+    "columns": {"age": (40, 100, "linear")},
+    "random_state": 0,
+}
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "arrow"])
+def test_exposure_is_a_column_that_is_no_feature(counts, kind):
+    frame = counts.drop(columns="logdays")
+    table = {"pandas": frame, "polars": pl.from_pandas(frame), "arrow": pa.table(frame)}[kind]
+    model = discreet.fit("falls", table, exposure="days", **BUDGET, **COUNTED)
+    given = {name: value for name, value in COUNTED.items() if name != "loss"}
+    own = discreet.PoissonRegressor(**BUDGET, **given)
+    own.fit(frame[["age"]], frame.falls, exposure=frame.days)
+    assert model.estimator.feature_names_in_.tolist() == ["age", "days"]
+    assert own.get_feature_names_out().tolist() == ["age"]
+    np.testing.assert_allclose(model.predict(frame[["age"]]), own.predict(frame[["age"]]))
+    named = discreet.PoissonRegressor(**BUDGET, **given)
+    features = frame.drop(columns="falls")
+    features = features if kind == "pandas" else table.select(["age", "days"])
+    named.fit(features, frame.falls.to_numpy(), exposure="days")
+    np.testing.assert_array_equal(named.coef_, own.coef_)
+    np.testing.assert_array_equal(named.predict(features), own.predict(frame[["age"]]))
+    rate = model.predict(pd.DataFrame({"age": [50, 95]}))
+    assert 0.01 < rate[0] < rate[1] < 0.06
+
+
+def test_an_offset_is_the_logarithm_of_an_exposure(counts):
+    frame = counts.drop(columns="days")
+    whole = discreet.fit("falls", frame, offset="logdays", **BUDGET, **COUNTED)
+    frame = counts.drop(columns="logdays")
+    other = discreet.fit("falls", frame, exposure="days", **BUDGET, **COUNTED)
+    np.testing.assert_allclose(whole.predict(counts[["age"]]), other.predict(counts[["age"]]))
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"exposure": "weeks"}, "exposure: there is no column 'weeks'"),
+        ({"exposure": "falls"}, "exposure: 'falls' is the target or the unit"),
+        ({"exposure": "age"}, "exposure: 'age' is declared as a feature"),
+        ({"exposure": "days", "offset": "logdays"}, "an offset is the logarithm of one"),
+        ({"exposure": "days", "exposure_bound": None}, "exposure needs a public bound"),
+        ({"exposure": "days", "loss": "squared"}, "loss='poisson' or 'gamma'; the target 'falls'"),
+    ],
+)
+def test_columns_that_cannot_be_an_exposure_are_refused_before_a_charge(counts, changed, match):
+    settings = {**COUNTED, **changed}
+    if settings["loss"] == "squared":
+        del settings["exposure_bound"]
+    ledger = Ledger().create("falls", limit=Budget(3.0, 1e-6, "add_remove"))
+    with pytest.raises(ValueError, match=match):
+        discreet.fit("falls", counts, ledger=ledger, **BUDGET, **settings)
+    assert ledger.entries == 0
+
+
+def test_an_exposure_by_name_needs_a_table(counts):
+    model = discreet.PoissonRegressor(**BUDGET, target_bounds=(0, 1), exposure_bound=60)
+    with pytest.raises(ValueError, match="exposure='days' names a column, and X is a ndarray"):
+        model.fit(counts[["age"]].to_numpy(), counts.falls, exposure="days")
+    with pytest.raises(ValueError, match="exposure: the table has no column 'weeks'"):
+        model.fit(counts[["age"]], counts.falls, exposure="weeks")

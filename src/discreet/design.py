@@ -46,6 +46,7 @@ __all__ = [
     "discover",
     "is_table",
     "number_columns",
+    "number_of_table",
 ]
 
 Key: TypeAlias = int | str
@@ -773,6 +774,25 @@ def unit_of_table(X: Any, unit: str | None, groups: Any) -> Any:
         )
     ids = X[unit]
     return ids.to_pylist() if hasattr(ids, "to_pylist") else ids
+
+
+def number_of_table(X: Any, keyword: str, values: Any) -> Any:
+    """Return the column that ``values`` names, of a table; other values are returned as they are.
+
+    ``keyword`` is the argument of `fit` that they were given for.
+    """
+    if not isinstance(values, str):
+        return values
+    if isinstance(X, EncodedRows) or not is_table(X):
+        raise ValueError(
+            f"{keyword}={values!r} names a column, and X is a {type(X).__name__} without names. "
+            "Pass one number for each row."
+        )
+    names = table_part(X).names
+    if values not in names:
+        raise ValueError(f"{keyword}: the table has no column {values!r}. It has {_listed(names)}.")
+    cells = X[values]
+    return cells.to_numpy() if hasattr(type(cells), "to_numpy") else np.asarray(cells)
 
 
 def _has_names(X: Any) -> bool:

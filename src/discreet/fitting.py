@@ -77,6 +77,10 @@ REGRESSORS: dict[str, Callable[..., Any]] = {
 """Estimators for numeric targets, by the name of the loss; the first is the default."""
 
 
+_ARGUMENTS = {"weight": "sample_weight", "exposure": "exposure", "offset": "exposure"}
+"""Arguments of an estimator's fit, by those of `fit` that name a column of numbers."""
+
+
 def fit(
     target: str | None,
     table: Any,
@@ -90,6 +94,8 @@ def fit(
     classes: Sequence[Any] | None = None,
     target_bounds: tuple[float, float] | None = None,
     weight: str | None = None,
+    exposure: str | None = None,
+    offset: str | None = None,
     ledger: Dataset | None = None,
     loss: str | None = None,
     class_weight: Mapping[str, float] | str | None = None,
@@ -137,6 +143,11 @@ def fit(
     weight : str, optional
         Column with the weight of each row, as ``sample_weight`` of the estimator; it is no feature.
         Set ``weight_bound`` if weights are private.
+    exposure, offset : str, optional
+        Column with the exposure of each row, such as days at risk, or with its logarithm; it is no
+        feature. For counts and amounts (``loss`` "poisson" or "gamma"), whose ``target_bounds`` are
+        then those of target over exposure, and whose predictions are for an exposure of 1. Counts
+        need ``exposure_bound``, a public number.
     ledger : Dataset, optional
         Data set of a ledger that is charged.
     loss : str, optional
@@ -207,6 +218,7 @@ def fit(
     if engine is not None:
         choice("engine", engine, ("dask",))
     stated = _Stated(columns, classes, target_bounds, loss)
+    aside = _named(weight=weight, exposure=exposure, offset=offset)
     if "groups" in settings:
         raise TypeError("fit takes ids from the table: pass unit='COLUMN', and leave out groups=.")
     if target is not None and not isinstance(target, str):
@@ -217,9 +229,9 @@ def fit(
     if schema is not None:
         found = _by_schema(target, as_schema(schema), unit, stated)
     else:
-        found = _by_types(target, table, unit, stated, weight)
+        found = _by_types(target, table, unit, stated, aside)
     elsewhere = engine is not None or isinstance(table, Federation)
-    found = replace(found, schema=_adapted(found.schema, weight, elsewhere=elsewhere))
+    found = replace(found, schema=_adapted(found.schema, aside, elsewhere=elsewhere))
     declared = replace(found.schema, extra="ignore") if ignore_extra else found.schema
     own = declared.target
     assert own is not None  # a schema without one was refused
@@ -244,19 +256,19 @@ def fit(
     if progress is not None:
         estimator.progress = lambda at: progress("fitting", at.spent_share)
     estimator.check_settings()
+    _check_exposure(aside, estimator, own)
     if estimator.formula is not None:  # wrong columns are an error before the table is read
         Design(declared).with_formula(estimator.check_formula())
     start = time.perf_counter()
     shown = None if progress is None else partial(progress, "reading")
     options = {"memory": memory, "folder": folder, "progress": shown}
-    found = replace(found, schema=_as_read(declared, estimator))
-    weights: dict[str, FloatArray] = {}
-    if weight is not None:
-        table, weights["sample_weight"] = _weights(table, found, weight, engine)
+    found = replace(found, schema=_as_read(declared, estimator, {*aside} - {"weight"}))
+    if aside:
+        table, numbers = _asides(table, found, aside, engine)
         found = replace(found, source=None)
     X, y, groups = _read(table, found, engine, options)
     begun = time.perf_counter()
-    estimator.fit(X, y, groups=groups, **weights)
+    estimator.fit(X, y, groups=groups, **(numbers if aside else {}))
     estimator.progress = None
     if Design(declared).discovered:
         declared = replace(declared, columns=estimator.design_.schema.columns)
@@ -265,24 +277,50 @@ def fit(
     return TableModel(estimator, declared, threshold, begun - start, time.perf_counter() - begun)
 
 
-def _as_read(schema: Schema, estimator: Any) -> Schema:
-    """Return the schema that a table is read by.
+def _check_exposure(aside: Mapping[str, str], estimator: Any, target: Target) -> None:
+    """Refuse an exposure of models that have none, and two of them."""
+    keywords = [keyword for keyword in aside if keyword != "weight"]
+    if not keywords:
+        return
+    [keyword, *more] = keywords
+    if more:
+        raise ValueError("exposure and offset were given: an offset is the logarithm of one.")
+    if not isinstance(estimator, PoissonRegressor | GammaRegressor):
+        kind = type(estimator).__name__
+        raise ValueError(
+            f"{keyword}={aside[keyword]!r} is for counts and amounts, loss='poisson' or 'gamma'; "
+            f"the target {target.column!r} gets a {kind}, which has no exposure."
+        )
+    formula = estimator.check_formula()
+    if formula is not None and formula.offsets:
+        raise ValueError(f"the formula has an offset, and fit got {keyword} as well. Give one.")
 
-    With an offset, bounds of counts and amounts are those of the target over its exponential, to
+
+def _named(**columns: str | None) -> dict[str, str]:
+    """Return the columns that are named, by keyword."""
+    return {keyword: name for keyword, name in columns.items() if name is not None}
+
+
+def _as_read(schema: Schema, estimator: Any, exposures: set[str]) -> Schema:
+    """Return the schema that a table is read by; ``exposures`` names exposure or offset, if given.
+
+    With one or an offset, bounds of counts and amounts are those of the target over exposure, to
     which the estimator clips.
     """
     target = schema.target
-    over = (
-        isinstance(estimator, PoissonRegressor | GammaRegressor) and estimator.formula is not None
-    )
-    if target is None or not over or not estimator.check_formula().offsets:
+    over = bool(exposures)
+    if isinstance(estimator, PoissonRegressor | GammaRegressor):
+        formula = estimator.check_formula()
+        over = over or (formula is not None and bool(formula.offsets))
+    if target is None or not over:
         return schema
     return replace(schema, target=Target(target.column, bounded=False))
 
 
-def _adapted(schema: Schema, weight: str | None, *, elsewhere: bool) -> Schema:
-    """Return a schema for a fit with a column of weights, or on rows elsewhere."""
-    schema = schema if weight is None else _set_aside(schema, weight)
+def _adapted(schema: Schema, aside: Mapping[str, str], *, elsewhere: bool) -> Schema:
+    """Return a schema for a fit with columns ``aside``, or on rows elsewhere."""
+    for keyword, name in aside.items():
+        schema = _set_aside(schema, keyword, name)
     return _marked(schema) if elsewhere else schema
 
 
@@ -301,44 +339,48 @@ def _marked(schema: Schema) -> Schema:
     return replace(schema, columns=columns)
 
 
-def _set_aside(schema: Schema, weight: str) -> Schema:
-    """Return a schema in which the column of weights is ignored."""
+def _set_aside(schema: Schema, keyword: str, name: str) -> Schema:
+    """Return a schema in which the column of weights, or of an exposure, is ignored."""
     assert schema.target is not None
-    _check_weight(weight, schema.target.column, schema.unit)
-    if not isinstance(schema.columns.get(weight, Ignored()), Ignored):
+    _check_aside(keyword, name, schema.target.column, schema.unit)
+    if not isinstance(schema.columns.get(name, Ignored()), Ignored):
         raise ValueError(
-            f"weight: {weight!r} is declared as a feature. Leave it out of columns, or declare it "
+            f"{keyword}: {name!r} is declared as a feature. Leave it out of columns, or declare it "
             "as Ignored()."
         )
-    return replace(schema, columns={**schema.columns, weight: Ignored("weight of the rows")})
+    return replace(schema, columns={**schema.columns, name: Ignored(f"{keyword} of the rows")})
 
 
-def _check_weight(weight: str, target: str, unit: str | None) -> None:
-    if weight in (target, unit):
-        raise ValueError(f"weight: {weight!r} is the target or the unit; name another column.")
+def _check_aside(keyword: str, name: str, target: str, unit: str | None) -> None:
+    if name in (target, unit):
+        raise ValueError(f"{keyword}: {name!r} is the target or the unit; name another column.")
 
 
-def _weights(
-    table: Any, found: _Declared, weight: str, engine: str | None
-) -> tuple[Any, FloatArray]:
-    """Return the weights of the rows, and the cells that all the rest is to be read from.
+def _asides(
+    table: Any, found: _Declared, aside: Mapping[str, str], engine: str | None
+) -> tuple[Any, dict[str, FloatArray]]:
+    """Return the cells that all the rest is to be read from, and numbers as the estimator's fit.
 
     All of it comes from one pass: another one could have the records in another order.
     """
     if engine is not None or isinstance(table, Federation):
+        [keyword, *_] = aside
         raise NotSupported(
-            "weights are read from a table of this process. Leave out weight, or fit one table "
-            "here."
+            f"{keyword} is read from a table of this process. Leave it out, or fit one table here."
         )
     schema = found.schema
-    number: dict[str, Column] = {weight: Numeric(shape="linear")}
     read = table if found.source is None else found.source
-    cells = gathered(read, replace(schema, columns={**schema.columns, **number}))
-    others: dict[str, Column] = {name: Ignored() for name in schema.columns}
-    made: Any = tables.read(cells, replace(schema, columns=others | number))[0]
-    sparse: bool = sp.issparse(made)
-    column: FloatArray = np.asarray(made.toarray() if sparse else made, dtype=np.float64)
-    return cells, column[:, 0]
+    numbers: dict[str, Column] = {name: Numeric(shape="linear") for name in aside.values()}
+    cells = gathered(read, replace(schema, columns={**schema.columns, **numbers}))
+    made: dict[str, FloatArray] = {}
+    for keyword, name in aside.items():
+        others: dict[str, Column] = {other: Ignored() for other in schema.columns}
+        own = replace(schema, columns=others | {name: numbers[name]})
+        read_alone: Any = tables.read(cells, own, dtype="float64")[0]
+        sparse: bool = sp.issparse(read_alone)
+        column = np.asarray(read_alone.toarray() if sparse else read_alone)[:, 0]
+        made[_ARGUMENTS[keyword]] = np.exp(column) if keyword == "offset" else column
+    return cells, made
 
 
 def _read(
@@ -428,26 +470,26 @@ def _by_schema(target: str | None, schema: Schema, unit: str | None, stated: _St
 
 
 def _by_types(
-    target: str | None, table: Any, unit: str | None, stated: _Stated, weight: str | None
+    target: str | None, table: Any, unit: str | None, stated: _Stated, aside: Mapping[str, str]
 ) -> _Declared:
     """Return the schema that the types of a table's columns and the declarations make.
 
-    The column of weights is no feature unless it is declared. No record is read. The columns of a
+    Columns ``aside`` are no features unless they are declared. No record is read. The columns of a
     text file have no types: all of them must be declared.
     """
     if target is None:
         raise ValueError("name the column to predict, fit('COLUMN', …), or pass a schema with one.")
     given = check_columns(stated.columns)
     found = layout(table)
-    for keyword, name in (("target", target), ("unit", unit), ("weight", weight)):
+    for keyword, name in (("target", target), ("unit", unit), *aside.items()):
         if name is not None and name not in found.names:
             raise ValueError(f"{keyword}: {_absent(name, found)}")
     if unit == target:
         raise ValueError(f"unit: {unit!r} is the target; name another column.")
-    if weight is not None:
-        _check_weight(weight, target, unit)
-    declared = by_name(given, found.names)
-    declared = ({} if weight is None else {weight: Ignored()}) | declared
+    for keyword, name in aside.items():
+        _check_aside(keyword, name, target, unit)
+    declared: dict[Any, Column] = {name: Ignored() for name in aside.values()}
+    declared |= by_name(given, found.names)
     first = found.source.parts[0]
     fields = None if isinstance(first, TextPart) else first.fields()
     typed = {

@@ -299,10 +299,18 @@ class TableModel:
         return self.estimator.summary(level, odds_ratios=odds_ratios)
 
     def plot_effects(
-        self, *, columns: Sequence[str] | None = None, panels: int | None = None
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        panels: int | None = None,
+        units: Mapping[str, Any] | None = None,
     ) -> Figure:
-        """Draw the effect of each column on the score, in the units of the table."""
-        figure: Figure = self.estimator.plot_effects(columns=columns, panels=panels)
+        """Draw the effect of each column on the score, in the units of the table.
+
+        ``units`` has names of units by column, such as ``{"age": "years"}``, which label the axes.
+        """
+        shown: Any = {"columns": columns, "panels": panels, "units": units}
+        figure: Figure = self.estimator.plot_effects(**shown)
         return figure
 
     def explain(self, table: Any) -> Explanation:

@@ -39,6 +39,7 @@ from discreet.objectives import L2, Loss
 from discreet.preparation import Bounds, FeatureMap, FittedStep, Step, pipeline
 from discreet.preparation.magnitude import DISTANT, FittedMagnitude
 from discreet.solvers import Progress, Solver
+from discreet.tables import Column, Ignored
 from discreet.tables.schema import Schema, as_schema
 from discreet.validate import FloatArray, check_table, check_target, choice, flag, integer, number
 
@@ -234,11 +235,19 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
         return found
 
     def _read(
-        self, X: Any, y: Any, settings: Settings, *, numbers: bool, groups: Any = None
+        self,
+        X: Any,
+        y: Any,
+        settings: Settings,
+        *,
+        numbers: bool,
+        groups: Any = None,
+        aside: str | None = None,
     ) -> tuple[Any, NDArray[Any] | None]:
         """Convert X and y to arrays; X is checked for NaN where the rows are made.
 
         Rows that are elsewhere are read into blocks there, which hold the targets: y is then None.
+        The column ``aside`` of a table is no feature.
         """
         # if this fit fails, no mixture with attributes of an earlier one is left
         for name in [name for name in vars(self) if name.endswith("_")]:
@@ -262,7 +271,7 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
             design = Design(schema)
             design = design if formula is None else design.with_formula(formula)
         elif formula is not None or not isinstance(X, np.ndarray):
-            design = Design.of(X, check_columns(self.columns), formula)
+            design = Design.of(X, self._declared(aside), formula)
         check_target(y, numbers=numbers)
         form: Any = {"y_numeric": numbers, "ensure_all_finite": False, **_TABLES}
         if design is not None:
@@ -283,6 +292,18 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
         with np.errstate(all="ignore"):  # a warning about one row would be about that row
             X, y = validate_data(self, X, y, **form)
         return X, y
+
+    def _declared(self, aside: str | None) -> dict[int | str, Column]:
+        """Return what is declared of columns; the one ``aside`` is not to be used."""
+        declared = check_columns(self.columns)
+        if aside is None:
+            return declared
+        if not isinstance(declared.get(aside, Ignored()), Ignored):
+            raise ValueError(
+                f"{aside!r} is declared as a feature in columns, and is the exposure of the rows. "
+                "Leave it out of columns."
+            )
+        return {**declared, aside: Ignored("exposure of the rows")}
 
     def _read_blocks(
         self, X: Any, y: Any, settings: Settings, schema: Schema | None, groups: Any
@@ -563,7 +584,8 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
             Names of the columns of X, if it was fitted without; columns called
             ``column=category`` are drawn as categories of one column.
         units : mapping, optional
-            Functions that bring numbers in X to a column's own units, by its name.
+            By the name of a column, the name of its unit, such as "years", which labels the axis;
+            or a function that brings numbers of the table to another unit.
         columns : sequence of str, optional
             The columns to draw, by name; by default those with the largest effects.
         panels : int, optional

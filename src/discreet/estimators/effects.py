@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from discreet.preparation.pipeline import unclipped_map
 from discreet.preparation.steps import FittedCentre, FittedScale, Scale
 from discreet.tables import Boolean, Date, Numeric, Ordinal
 from discreet.tables.columns import MISSING, OTHER
-from discreet.validate import FloatArray, integer
+from discreet.validate import FloatArray, display, integer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,8 +77,8 @@ DATES = 3
 WIDE = 2.5
 """Standard deviations on either side of its mean that a line without bounds is drawn to."""
 
-Units = Mapping[str, Callable[[FloatArray], FloatArray]]
-"""By the name of a column, its own units from the numbers in X."""
+Units = Mapping[str, Callable[[FloatArray], FloatArray] | str]
+"""By the name of a column, another unit from the numbers in X, or the name of their unit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -411,8 +412,7 @@ def plot_effects(
     single, terms = split_names(columns, pairs)
     shown = _chosen(every, single, panels) if single != [] or not terms else []
     design = model.design_ if design is None else design
-    if units is None:
-        units = _own_units(design)
+    given = _given_units(units, every)
     count = len(shown) + len(terms)
     across = min(5 if count > 12 else 4, count)
     down = math.ceil(count / across)
@@ -421,10 +421,7 @@ def plot_effects(
     labels: Sequence[Any] = getattr(model, "classes_", ())
     several = [str(label) for label in labels] if len(np.atleast_2d(model.coef_)) > 1 else []
     for panel, effect in zip(axes, shown, strict=False):
-        _draw(panel, effect, units.get(effect.name), several)
-        column = None if design is None else design.schema.columns.get(effect.name)
-        if isinstance(column, Date) and panel.lines:
-            _show_dates(panel, column)
+        _draw_panel(panel, effect, design, given.get(effect.name), several)
     for panel, term in zip(axes[len(shown) :], terms, strict=False):
         draw_pair(panel, pairs, term, several)
     for panel in axes[count:]:
@@ -441,7 +438,35 @@ def plot_effects(
     return figure
 
 
-def _own_units(design: Design | None) -> Units:
+def _given_units(units: Units | None, every: Sequence[Effect]) -> Units:
+    """Check a caller's units of columns, and return them."""
+    if units is None:
+        return {}
+    known = [effect.name for effect in every]
+    if not isinstance(units, Mapping):
+        raise ValueError(f"units must map names of columns to units; got {display(units)}.")
+    for name, unit in units.items():
+        if name not in known:
+            raise ValueError(
+                f"units names {name!r}, which the model has no column of. Its columns: "
+                f"{', '.join(known[:10])}."
+            )
+        if not (isinstance(unit, str) or callable(unit)):
+            raise ValueError(
+                f"units[{name!r}] must be the name of a unit, or a function of numbers in X; got "
+                f"{display(unit)}."
+            )
+    return units
+
+
+def _in_turn(ways: Sequence[Callable[[FloatArray], FloatArray]], numbers: FloatArray) -> FloatArray:
+    """Return what functions make of numbers, one after another."""
+    for way in ways:
+        numbers = way(numbers)
+    return numbers
+
+
+def _own_units(design: Design | None) -> Mapping[str, Callable[[FloatArray], FloatArray]]:
     """Return the units of a design's columns; effects of a formula are in them already."""
     return {} if design is None or design.formula is not None else design.units
 
@@ -514,10 +539,24 @@ def _short(text: str) -> str:
     return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 1]}…"
 
 
+def _draw_panel(
+    panel: Axes, effect: Effect, design: Design | None, unit: Any, labels: Sequence[str]
+) -> None:
+    """Draw one effect in the units of its column, or in those of the caller."""
+    ways = [] if isinstance(unit, str) or unit is None else [unit]
+    own = _own_units(design).get(effect.name)
+    _draw(panel, effect, partial(_in_turn, ways if own is None else [own, *ways]), labels)
+    if isinstance(unit, str):
+        panel.set_xlabel(unit, fontsize=7)
+    column = None if design is None else design.schema.columns.get(effect.name)
+    if isinstance(column, Date) and panel.lines:
+        _show_dates(panel, column)
+
+
 def _draw(
     panel: Axes,
     effect: Effect,
-    units: Callable[[FloatArray], FloatArray] | None,
+    units: Callable[[FloatArray], FloatArray],
     labels: Sequence[str],
 ) -> None:
     """Draw one effect: points for levels, lines for numbers, a diamond for missing cells."""
@@ -575,12 +614,12 @@ def _draw_line(
     panel: Axes,
     effect: Effect,
     band: FloatArray,
-    units: Callable[[FloatArray], FloatArray] | None,
+    units: Callable[[FloatArray], FloatArray],
     labels: Sequence[str | None],
 ) -> None:
     """Draw a line or a curve where rows are, and missing cells beside it."""
     numbers: Any = effect.at
-    at = numbers if units is None else units(numbers)
+    at = units(numbers)
     count = len(at)
     known = effect.expected[:count]
     ends = np.flatnonzero(np.diff(np.concatenate([[True], known, [True]])))

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import d2_tweedie_score
 
 from discreet.core import Budget
+from discreet.design import number_of_table
 from discreet.errors import NotSupported
 from discreet.estimators.base import by_blocks
 from discreet.estimators.familiar import familiar
@@ -18,6 +19,7 @@ from discreet.estimators.regressors import LinearRegressor
 from discreet.estimators.units import Exposure
 from discreet.objectives import L2, Gamma, Loss, Poisson
 from discreet.objectives.compile import KernelModule
+from discreet.tables.schema import as_schema
 from discreet.validate import FloatArray, number
 
 FORMULAS = KernelModule("discreet.objectives.formulas")
@@ -45,7 +47,7 @@ class LogLinearRegressor(LinearRegressor):
         y: ArrayLike,
         groups: Any = None,
         sample_weight: ArrayLike | None = None,
-        exposure: ArrayLike | None = None,
+        exposure: ArrayLike | str | None = None,
     ) -> Self:
         """Fit the model within the budget.
 
@@ -57,14 +59,20 @@ class LogLinearRegressor(LinearRegressor):
             Counts, rates or amounts. Values outside ``target_bounds`` are clipped to them without
             a message, as it would be about rows: negative numbers, and 0 if the lower bound is
             above it, become the lower bound. Fractions are used as they are.
-        exposure : array of shape (n_samples,), optional
+        exposure : array of shape (n_samples,) or str, optional
             Time, area or number at risk behind each target: positive numbers, protected like the
-            rest of the row. The mean of the target is then ``exposure * exp(X @ coef_ +
-            intercept_)``, ``target_bounds`` are those of target over exposure, and `predict`
-            returns the rate of an exposure of 1.
+            rest of the row; or the name of a column of X, which is no feature then. The mean of
+            the target is then ``exposure * exp(X @ coef_ + intercept_)``, ``target_bounds`` are
+            those of target over exposure, and `predict` returns the rate of an exposure of 1.
         """
-        own = None if exposure is None else self._exposure(exposure)
-        return self._fit(X, y, groups, sample_weight, own)
+        aside = exposure if isinstance(exposure, str) else None
+        if aside is not None and self.schema is not None and aside in as_schema(self.schema).used:
+            raise ValueError(
+                f"exposure: the schema has {aside!r} as a feature. Give it the kind Ignored()."
+            )
+        values = number_of_table(X, "exposure", exposure)
+        own = None if values is None else self._exposure(values)
+        return self._fit(X, y, groups, sample_weight, own, aside)
 
     @by_blocks
     def predict(self, X: Any) -> FloatArray:

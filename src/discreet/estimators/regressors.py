@@ -66,6 +66,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         groups: Any,
         sample_weight: ArrayLike | None,
         exposure: Exposure | None = None,
+        aside: str | None = None,
     ) -> Self:
         settings = settle(self)
         private = settings.method is None or settings.method.solver.private
@@ -79,7 +80,7 @@ class LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
         if self.schema is not None:
             groups = self._unit_of(X, groups)
         table = X
-        X, target = self._read(X, y, settings, numbers=True, groups=groups)
+        X, target = self._read(X, y, settings, numbers=True, groups=groups, aside=aside)
         units = PrivacyUnits.of(X, groups, sample_weight, self.rows_per_unit, self.weight_bound)
         offset = self._offset(table)
         if offset is not None:
