@@ -160,6 +160,28 @@ def test_columns(study, tmp_path, part, said):
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ("transcripts", "insurance: 5 commands, exit codes [0, 0, 0, 0, 0]"),
+        ("bounds", "| insurance | 2 |"),
+        ("scores", "| insurance | "),
+    ],
+)
+def test_drafts(study, tmp_path, part, said):
+    (tmp_path / "tables").mkdir()
+    _insurance(tmp_path / "tables")
+    options = ("--only", "insurance", "--seeds", "2", "--splits", "2", "--output", tmp_path / "out")
+    code, found = study("drafts", part, tmp_path / "tables", *options)
+    assert code == 0
+    assert said in found
+    if part == "transcripts":
+        shown = (tmp_path / "out" / "insurance.txt").read_text()
+        for text in ("It cost ε = 0.5", "is complete", "std err", "Privacy card:", "Predictions:"):
+            assert text in shown
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_columns_of_cells_that_no_row_had(study, tmp_path):
     """The scores of such cells are compared on a table in the form of telco's."""
     rng = np.random.default_rng(0)

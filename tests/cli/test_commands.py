@@ -300,7 +300,8 @@ def test_a_privately_drafted_schema_can_be_fitted_and_its_cost_is_in_the_card(
     assert run([*command, "--header"]) == Exit.OK
     out = capsys.readouterr().out
     assert "ε = 5" in out
-    assert "taken from the first line of the file, as public" in out
+    assert "taken from the first line of the file, as public" in " ".join(out.split())
+    assert max(map(len, out.splitlines()[1:])) <= 78  # the first line has the path of the file
     command = ["fit", str(people / "people.csv"), "--schema", str(schema), "--epsilon", "3"]
     command += ["--delta", "1e-6", "-o", str(model)]
     assert run([*command, "--relation", "replace_one"]) == Exit.USAGE

@@ -91,6 +91,7 @@ def explain(
     fitted: Any = load(model)
     if effects is not None:
         fitted.plot_effects().savefig(effects, dpi=150)
+        screen.note(f"Effects: {effects}")
     if coefficients:
         _show_coefficients(screen, fitted.summary(), form, output)
         return

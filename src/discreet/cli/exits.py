@@ -38,6 +38,7 @@ _ONLY_PYTHON = {
     "fit_intercept=True": "--intercept",
     "unit_in_one_block=True": "--unit-in-one-block",
     "eave inference=False": "eave out --inference",
+    "pass inference=False": "leave out --inference",
     "inference=True": "--inference",
     "Pass odds_ratios=False for this one": "Leave out --odds-ratios",
     "(low, high) or None for numbers": "LOW:HIGH or number for numbers",

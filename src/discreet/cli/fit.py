@@ -13,7 +13,7 @@ from typer import Option
 
 from discreet.cli import options, state
 from discreet.cli.exits import CommandError
-from discreet.cli.screen import Screen, name_of
+from discreet.cli.screen import Screen, name_of, prose
 from discreet.core import Budget, Relation
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def fit(
     report = model.report
     screen.note(report.size)
     record = {"model": os.fspath(output), **report.record}
-    text = f"{report.text}\n\nModel: {output}. Its privacy card: discreet explain {output}"
+    text = prose(f"{report.text}\n\nModel: {output}. Its privacy card: discreet explain {output}")
     if inference:
         summary = model.summary(odds_ratios=odds_ratios)
         record["coefficients"] = summary.to_dict()

@@ -14,7 +14,7 @@ from typer import Argument, Option
 
 from discreet.cli import options, state
 from discreet.cli.exits import CommandError
-from discreet.cli.screen import Screen, name_of
+from discreet.cli.screen import Screen, name_of, prose
 from discreet.core import Budget, Relation
 from discreet.files import replacing
 
@@ -171,7 +171,7 @@ def draft(
         spent = {"epsilon": cost.epsilon, "delta": cost.delta, "relation": cost.relation}
     if names is None and header is not False and sql is None and not opened(files).names:
         said += "\nThe names of its columns were taken from the first line of the file, as public."
-    screen.result({"schema": str(output), "spent": spent}, said)
+    screen.result({"schema": str(output), "spent": spent}, prose(said))
 
 
 def _answered(drafted: str, screen: Screen) -> str:
@@ -263,4 +263,4 @@ def check(
         text += f" Its unit is {table.unit!r}: fits protect people with all of their rows."
     if table.unbounded:
         text += f" Columns whose bounds the fit will estimate: {len(table.unbounded)}."
-    screen.result(data, text)
+    screen.result(data, prose(text))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -19,6 +20,9 @@ from rich.table import Table
 from discreet.cli import state
 from discreet.files import replacing
 
+WIDEST = 78
+"""Characters of a line of sentences: terminals have 80 or more."""
+
 _LOG = logging.getLogger("discreet.command")
 
 Bar: TypeAlias = Callable[..., None]
@@ -28,6 +32,12 @@ Bar: TypeAlias = Callable[..., None]
 def name_of(files: Sequence[str]) -> str:
     """Return the name of a table's files in a progress bar."""
     return Path(files[0]).name if len(files) == 1 else f"{len(files)} files"
+
+
+def prose(text: str) -> str:
+    """Return sentences in lines that fit a terminal; a word that is longer stays whole."""
+    options: Any = {"break_long_words": False, "break_on_hyphens": False}
+    return "\n".join(textwrap.fill(line, WIDEST, **options) for line in text.splitlines())
 
 
 def table(
