@@ -15,7 +15,7 @@ from discreet import (
 )
 from discreet.errors import AveragedCellsWarning
 from discreet.estimators.refinement import combined, whitening
-from discreet.inference.measure import Evidence
+from discreet.inference import Evidence
 from discreet.solvers import Solution
 
 SLOPES = np.array([1.0, -0.5, 0.25])

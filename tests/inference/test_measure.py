@@ -26,37 +26,32 @@ from discreet.core.bits import SeededBits
 from discreet.core.noise import Noise
 from discreet.core.questions import CurvatureSum, NoisySum, ScoreSquareSum, ScoreSum, ScoreVariances
 from discreet.estimators import method
+from discreet.inference.allocation import Allocation
 from discreet.inference.checks import Checks, CutSlopes, LargeCurvature, LargeSlope, Variances
-from discreet.inference.measure import (
-    CLIP_FACTORS,
-    COUNTS,
-    CUT_CANDIDATES,
-    HESSIAN_ERROR,
-    HESSIAN_SHARES,
+from discreet.inference.evidence import Evidence, Points
+from discreet.inference.hessian import (
+    CLIPS,
+    HESSIAN_SHARE,
     MOST_NOISE,
-    NEAR,
-    SHARE,
-    STUDENT,
-    Evidence,
-    _Asked,
-    _Hessian,
-    _Path,
-    _shortening,
-    _Source,
-    _Stage,
-    _together,
-    _Usual,
-    _Walk,
+    Hessian,
+    Usual,
     expected_error,
 )
-from discreet.inference.rule import (
-    LEAST_STEP,
-    PILOT_NEWTON,
-    lighter,
-    pilot,
-    reserved,
-    sample_rate,
+from discreet.inference.means import Means, Source, first_beyond, share_with
+from discreet.inference.measure import _shortening
+from discreet.inference.rule import PILOT_NEWTON, lighter, pilot, reserved, sample_rate
+from discreet.inference.shares import (
+    CANDIDATES,
+    COUNTS,
+    PRECISION,
+    SHARE,
+    SHARES,
+    STUDENT,
+    candidates,
+    share_for,
+    together,
 )
+from discreet.inference.walk import Walk
 from discreet.objectives import Logistic, Poisson, Squared
 from discreet.preparation import Centre, Radius, Scale, Whiten
 from discreet.rows import Rows, RowWeights, as_rows
@@ -219,13 +214,12 @@ def test_the_rule_sees_public_numbers_only():
     assert expected_error(2000, 21, budget) > expected_error(20_000, 21, budget)
     replaced = Budget(1.0, 1e-6, "replace_one")
     assert expected_error(2000, 21, replaced) > expected_error(2000, 21, budget)
-    assert reserved(2000, 101, budget, 1, 0.7, Logistic()) == ()
-    shares = reserved(10**6, 5, budget, 4, 0.7, Logistic())
-    # least squares has twice the curvature that is assumed of others
+    assert reserved(2000, 101, budget, 1, 0.7) == ()
+    shares = reserved(10**6, 5, budget, 4, 0.7)
+    # with the largest curvature a Hessian would be above its noise from 15,000 rows on
     small = Budget(0.3, 1e-6, "add_remove")
-    assert reserved(14_000, 21, small, 1, 0.85, Logistic()) == ()
-    assert len(reserved(14_000, 21, small, 1, 0.85, Squared())) == 1
-    assert reserved(2_000, 21, small, 1, 0.85, Squared()) == ()
+    assert len(reserved(16_000, 21, small, 1, 0.85)) == 1
+    assert reserved(14_000, 21, small, 1, 0.85) == ()
     assert sum(part.share for part in shares) == pytest.approx(0.7 * SHARE)
 
 
@@ -244,25 +238,27 @@ STEPS = (Radius(), Centre(share=0.03), Scale(share=0.03), Whiten(share=0.1))
 
 def test_steps_take_no_larger_a_share_than_noise_calls_for():
     assert lighter(STEPS, 100.0, 20, 1) == STEPS  # much noise
-    light = lighter(STEPS, 1e4, 20, 1)
+    light = lighter(STEPS, 2e4, 20, 1)
     assert light[0] == STEPS[0]
-    assert light[1].share == LEAST_STEP
-    assert light[2].share == pytest.approx((20 / (0.03 * 1e4)) ** 2)
-    assert light[3].share == pytest.approx(2 * 20**3 / (0.06 * 1e4) ** 2)
-    assert lighter(STEPS, 1e4, 20, 2)[3].share == pytest.approx(2 * light[3].share)
+    assert light[1].share == SHARES[0]
+    assert light[2].share == SHARES[0]
+    assert light[3].share == pytest.approx(8 * 20**3 / (0.1 * 2e4) ** 2)
+    assert lighter(STEPS, 2e4, 20, 2)[3].share == pytest.approx(2 * light[3].share)
 
 
 def test_a_sample_is_large_enough_for_first_weights():
     budget = Budget(1.0, 1e-6, "add_remove")
-    signal = budget.to_gdp().mu
-    assert sample_rate(STEPS, 20_000, 4, budget) == pytest.approx(1600 / (20_000 * signal))
-    assert sample_rate(STEPS, 200_000, 21, budget) == pytest.approx(8400 / (200_000 * signal))
-    assert sample_rate(STEPS, 10**7, 4, budget) == 0.002
-    assert sample_rate(STEPS, 10**7, 50, Budget(50.0, 1e-6, "add_remove")) == 0.005
+    assert sample_rate(STEPS, 20_000, 4, budget) == pytest.approx(0.4)
+    assert sample_rate(STEPS, 200_000, 4, Budget(0.3, 1e-6, "add_remove")) == pytest.approx(
+        1600 / (200_000 * Budget(0.3, 1e-6, "add_remove").to_gdp().mu)
+    )
+    assert sample_rate(STEPS, 10**7, 50, Budget(50.0, 1e-6, "add_remove")) == 0.01
     assert sample_rate(STEPS, 20_000, 21, budget) == 1.0
     assert sample_rate((), 10**7, 4, budget) == 1.0
-    replaced = Budget(1.0, 1e-6, "replace_one")
-    assert sample_rate(STEPS, 200_000, 21, replaced) == 2 * sample_rate(STEPS, 200_000, 21, budget)
+    little = Budget(0.3, 1e-6, "replace_one")
+    assert sample_rate(STEPS, 10**6, 4, little) == pytest.approx(
+        3200 / (10**6 * little.to_gdp().mu)
+    )
 
 
 @pytest.mark.parametrize(
@@ -291,10 +287,11 @@ def test_large_tables_are_asked_by_a_sample_but_for_scores(monkeypatch):
     model = LinearRegression(3.0, 1e-6, target_bounds=(-30, 30), inference=True).fit(X, y)
     for kind in (ScoreSum, ScoreVariances):  # the noise in them counts, and so does each row
         assert set(sizes.pop(kind)) == {(60_000, 60_000)}
+    assert {public for _, public in sizes.pop(ScoreSquareSum)} == {60_000}  # by its noise
     drawn = {each for asked in sizes.values() for each in asked}
     ((rows, public),) = drawn  # one sample serves all
     assert public == 60_000
-    assert abs(rows - 15_000) < 700  # six deviations
+    assert abs(rows - 8_000) < 550  # six deviations
     values = np.append(model.intercept_, np.ravel(model.coef_))
     assert (abs(values - truth) < 6 * model.standard_errors_).all()
     assert model.standard_errors_[1] == pytest.approx(1 / np.sqrt(60_000 * 100 / 12), rel=0.2)
@@ -307,10 +304,11 @@ def test_large_tables_are_asked_by_a_sample_but_for_scores(monkeypatch):
 def test_directions_in_which_little_is_kept_are_made_shorter():
     turned = np.linalg.qr(np.random.default_rng(1).standard_normal((4, 4)))[0]
     kept = turned @ np.diag([1.0, 1.0, 1.0, 0.25]) @ turned.T
-    wanted = 0.95 * turned @ np.diag([1.0, 1.0, 1.0, 0.5]) @ turned.T
+    wanted = turned @ np.diag([1.0, 1.0, 1.0, 0.5]) @ turned.T
     assert _shortening(kept) == pytest.approx(wanted)
-    assert np.linalg.eigvalsh(_shortening(np.diag([1.0, 1.0, 1.0, -0.5])))[0] == pytest.approx(0.2)
-    path = _Path([], [], 1.0, np.diag([1.0, 0.5]))
+    least = np.linalg.eigvalsh(_shortening(np.diag([1.0, 1.0, 1.0, -0.5])))[0]
+    assert least == pytest.approx(CLIPS[0] / CLIPS[1])
+    path = Points([], [], 1.0, np.diag([1.0, 0.5]))
     assert path.length(np.array([3.0, 8.0])) == 5.0
 
 
@@ -332,9 +330,20 @@ def test_a_rare_category_has_an_interval():
 
 
 def test_a_guess_stands_in_for_what_noise_hides():
-    assert _together(5.0, 1e-9, 1.0) == pytest.approx((5.0, 1e-9))
-    assert _together(5.0, 1e9, 1.0) == pytest.approx((1.0, 0.35))
-    assert _together(2.0, 0.35, 1.0)[0] == pytest.approx(1.5)
+    assert together(5.0, 1e-9, 1.0) == pytest.approx((5.0, 1e-9))
+    assert together(5.0, 1e9, 1.0, 0.35) == pytest.approx((1.0, 0.35))
+    assert together(2.0, 0.35, 1.0, 0.35)[0] == pytest.approx(1.5)
+    assert together(2.0, PRECISION, 1.0)[0] == pytest.approx(1.5)
+
+
+def test_a_share_gives_one_precision_within_its_limits():
+    assert share_for(0.02) == pytest.approx((0.02 / PRECISION) ** 2)
+    assert share_for(1e-9) == SHARES[0]
+    assert share_for(1.0) == SHARES[1]
+    assert share_for(1.0, (SHARES[1], HESSIAN_SHARE)) == HESSIAN_SHARE
+    found = candidates(8.0, 1.5)
+    assert (found.size, found[0], found[-1]) == (CANDIDATES, 1.5, 8.0)
+    assert found[-2] == pytest.approx(8.0 / np.sqrt(2.0))
 
 
 class Answers:
@@ -350,13 +359,13 @@ class Answers:
 
     def hessian(self, weights, share):
         self.asked.append(("hessian", share))
-        return _Hessian.of(self.curvature * np.eye(weights.size), self.deviation)
+        return Hessian.of(self.curvature * np.eye(weights.size), self.deviation)
 
 
 def walked(how, distance=0.01, *, bent=True, **settings):
     truth = np.array([distance, 0.0])
     answers = Answers(truth, **settings)
-    walk = _Walk(answers, np.zeros(2), _Path([], [], 1.0), 0.9, bent)
+    walk = Walk(answers, np.zeros(2), Points([], [], 1.0), 0.9, bent)
     if how == "long" and bent:
         walk.measure(0.06)
     getattr(walk, how)(0.2)
@@ -368,19 +377,20 @@ def walked(how, distance=0.01, *, bent=True, **settings):
     return [kind[0] for kind, _ in answers.asked]
 
 
-@pytest.mark.parametrize("first", range(CUT_CANDIDATES))
-def test_the_first_candidate_beyond_which_hardly_a_row_is_takes_few_counts(first):
+@pytest.mark.parametrize("first", range(CANDIDATES))
+def test_the_first_candidate_beyond_which_hardly_a_row_is_takes_few_counts(first, monkeypatch):
     asked = []
 
-    class Counted(_Stage):
-        def _share(self, rows, weights, indicator, total):
-            asked.append(indicator.cut)
-            return (0.1 if indicator.cut < first else 0.0019), 0.001
+    def counted(rows, weights, indicator, total, *, weighted):
+        asked.append(total)
+        return (0.1 if indicator.cut < first else 0.0005), 0.001
 
-    stage = Counted(None, None, None, False, True)
-    candidates = [LargeSlope(Logistic(), float(k)) for k in range(CUT_CANDIDATES)]
-    assert stage._first(None, np.zeros(2), candidates, 0.001, 1.0) == first
+    monkeypatch.setattr("discreet.inference.means.share_with", counted)
+    losses = [LargeSlope(Logistic(), float(k)) for k in range(CANDIDATES)]
+    rows = Source(None, 10_000)
+    assert first_beyond(rows, np.zeros(2), losses, 1.0, weighted=False) == first
     assert len(asked) == COUNTS
+    assert sum(asked) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("people", [False, True])
@@ -397,10 +407,9 @@ def test_a_share_of_rows_is_counted_with_known_noise(people):
     account = Account(Budget(30.0, 1e-6, "add_remove"), unit="person" if people else "row")
     curator = Curator(rows, account, Noise(SeededBits(0)))
     curator.open("gdp")
-    stage = _Stage(None, None, None, people, True)
     loss = LargeSlope(Poisson(1.0), 0.1)
-    source = _Source(curator, 1_500 if people else 3_000)
-    share, deviation = stage._share(source, weights, loss, 1.0)
+    source = Source(curator, 1_500 if people else 3_000)
+    share, deviation = share_with(source, weights, loss, 1.0, weighted=people)
     slopes = np.minimum(np.exp(X @ weights[:2] + weights[2]), 1.0) - y
     assert 0.05 < np.mean(np.abs(slopes) > 0.1) < 0.5
     assert abs(share - np.mean(np.abs(slopes) > 0.1)) < 6 * deviation + 0.01 * people
@@ -498,20 +507,20 @@ def test_the_variance_of_new_targets_does_not_depend_on_long_rows():
 
 def test_walks_spend_what_is_left_and_ask_for_few_hessians():
     assert walked("short") == ["h", "s", "s"]
-    assert walked("short", distance=2 * NEAR) == ["h", "s", "h", *"sss"]
-    assert walked("short", distance=2 * NEAR, bent=False) == ["h", "s", *"sss"]
-    noisy = 2.1 * HESSIAN_ERROR / np.sqrt(4)
+    assert walked("short", distance=2 * PRECISION) == ["h", "s", "h", *"sss"]
+    assert walked("short", distance=2 * PRECISION, bent=False) == ["h", "s", *"sss"]
+    noisy = 2.1 * PRECISION / np.sqrt(4)
     assert walked("short", deviation=noisy) == ["h", "s", "h", *"sss"]
-    assert walked("long") == ["h", *"sss", "h", *"ss"]
-    assert walked("long", bent=False) == ["h", *"sssss"]
+    assert walked("long") == ["h", *"sss", "h", *"sss"]
+    assert walked("long", bent=False) == ["h", *"ssssss"]
 
 
 def evidence(values, deviation, drawn=1.0, score=0.0, of_score=0.1):
     """Evidence of a diagonal Hessian: deviations of its noise and of the score's noise."""
     size = len(values)
     points = [np.zeros(size)] * 3
-    path = _Path(points, [np.zeros(size) + score] * 3, 1.0)
-    hessian = _Hessian.of(np.diag(np.asarray(values, dtype=float)), deviation)
+    path = Points(points, [np.zeros(size) + score] * 3, 1.0)
+    hessian = Hessian.of(np.diag(np.asarray(values, dtype=float)), deviation)
     return hessian.evidence(path, of_score, 1.0, drawn, np.eye(size))
 
 
@@ -575,14 +584,15 @@ def test_the_expected_error_of_a_hessian_is_that_of_the_noise_it_would_get(relat
     account = Account(Budget(5.0, 1e-6, relation))
     curator = Curator(rows, account, Noise(SeededBits(0)))
     curator.open("gdp")
-    clip = CLIP_FACTORS[0] * np.sqrt(size)
+    clip = CLIPS[0] * np.sqrt(size)
     bought = Gaussian.sharing(mu**2)
     noisy = curator.ask(CurvatureSum(Logistic(), np.zeros(size), clip=clip), bought)
     wanted = noisy.deviation * np.sqrt(2 * size) / (0.5 * n)
-    expected = _Stage._error(_Source(curator, n), mu, size, _Usual(curvature=0.5))
+    source = Source(curator, n)
+    expected = Allocation(source, source, size, mu).error(source, Usual(0.5, 1.0))
     assert expected == pytest.approx(wanted, rel=1e-6)
     budget = account.budget
-    share = (mu / budget.to_gdp().mu) ** 2 / HESSIAN_SHARES[1]  # whose largest part is this μ²
+    share = (mu / budget.to_gdp().mu) ** 2 / HESSIAN_SHARE  # whose largest part is this μ²
     assert expected_error(n, size, budget, share) == pytest.approx(wanted, rel=1e-6)
 
 
@@ -602,13 +612,13 @@ class Sums:
 
 def test_means_are_in_the_units_of_the_loss_and_a_sample_adds_its_own_error():
     loss = Logistic()
-    source = _Source(Sums(), 100)
-    asked = _Asked(source, source, source, loss.scored(1.0), 2.0, 1.0)
+    source = Source(Sums(), 100)
+    asked = Means(source, source, source, loss.scored(1.0), 2.0, 1.0)
     whole = asked.hessian(np.zeros(2), 0.5)
     bound = asked.scored.factor * loss.curvature_bound
     assert whole.matrix == pytest.approx(bound * np.eye(2))
     assert whole.deviation == pytest.approx(bound * 0.006)
-    drawn = replace(asked, hessians=_Source(Sums(), 100, drawn=True)).hessian(np.zeros(2), 0.5)
+    drawn = replace(asked, hessians=Source(Sums(), 100, drawn=True)).hessian(np.zeros(2), 0.5)
     assert drawn.deviation == pytest.approx(bound * np.hypot(0.006, np.sqrt(2 / 100)))
     # of squared norms at most (slope_bound·clip)², half of it on average
     most = (asked.scored.slopes.slope_bound * 2.0) ** 2

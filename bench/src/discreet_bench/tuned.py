@@ -35,6 +35,11 @@ MODULES = (
     "solvers/second_moment.py",
     "solvers/shrunk_gd.py",
     "inference/rule.py",
+    "inference/shares.py",
+    "inference/allocation.py",
+    "inference/hessian.py",
+    "inference/means.py",
+    "inference/walk.py",
     "inference/measure.py",
 )
 """Modules with rules of a default fit."""

@@ -25,7 +25,7 @@ from discreet.estimators import pairs as pair_rule
 from discreet.estimators.pair_columns import candidates
 from discreet.estimators.units import Inputs
 from discreet.inference import Inference
-from discreet.inference.measure import SHARE, expected_error
+from discreet.inference.hessian import expected_error
 from discreet.inference.rule import (
     EVEN_SHARE,
     check_inference,
@@ -36,6 +36,7 @@ from discreet.inference.rule import (
     sample_rate,
     whitened,
 )
+from discreet.inference.shares import SHARE
 from discreet.ledger import Dataset, check_dataset
 from discreet.objectives import L2, Loss, Problem
 from discreet.preparation import Balance, Bounds, Step, Windows, check_steps
@@ -261,7 +262,7 @@ def choose(settings: Settings, inputs: Inputs) -> Method:
         left = 1.0 - sum(part.share for part in taken)
         counts = (units.size, size, settings.budget, len(inputs.rules))
         share = SHARE if settings.inference is True else EVEN_SHARE
-        inference = reserved(*counts, left, settings.loss, share)
+        inference = reserved(*counts, left, share)
     pairing = _pairing(settings, inputs, solver) if settings.features == "pairs" else None
     if any((balance, inference, pairing)):
         method = Method.divided(settings.budget, method.steps, solver, balance, inference, pairing)

@@ -179,5 +179,4 @@ def _wanted(run: Run, affine: AffineMap, problem: Problem) -> Wanted:
     """Return what is to be measured beside the coefficients."""
     about: Any = {"intercept": problem.fit_intercept, "scale": run.inputs.scale}
     basis = coefficient_map(affine, problem.n_parameters, **about)
-    robust = None if run.settings.cov_type is None else run.settings.cov_type == "robust"
-    return Wanted(basis, robust, run.inputs.ends)
+    return Wanted(basis, run.settings.cov_type != "model", run.inputs.ends)

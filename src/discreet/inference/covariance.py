@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from discreet.inference.checks import Checks
-from discreet.inference.measure import STUDENT, Evidence
+from discreet.inference.evidence import Evidence
+from discreet.inference.shares import widening
 from discreet.rows import AffineMap
 from discreet.validate import FloatArray, number
 
@@ -143,7 +144,7 @@ class Covariance:
         found = self.checks.variances
         if found is None:
             return self
-        doubt = STUDENT / 4 * (found.error / np.maximum(found.ratio, found.error)) ** 2
+        doubt = widening(found.error / np.maximum(found.ratio, found.error))
         roots = np.sqrt(found.ratio * (1 + doubt))
         return replace(self, sampling=self.sampling * np.outer(roots, roots))
 

@@ -9,7 +9,9 @@ from typing import Any
 
 from discreet.core import Budget
 from discreet.errors import NotSupported
-from discreet.inference.measure import HOPELESS_ERROR, SHARE, SURE_ERROR, Inference, expected_error
+from discreet.inference.hessian import MOST_NOISE, expected_error
+from discreet.inference.measure import Inference
+from discreet.inference.shares import PRECISION, SHARE, SHARES, share_for
 from discreet.objectives import Loss
 from discreet.preparation import Centre, Scale, Step, Whiten
 from discreet.solvers import GD, Newton, Solver
@@ -29,12 +31,6 @@ EVEN_SHARE = 0.5
 """Share of what preparation and balance leave that inference has where it comes along: the other
 half pays for the predictions, which are left if the rows do not determine the coefficients."""
 
-SMALL_ERROR = 0.2
-"""Intervals come along where a Hessian of this relative error is expected, or of a smaller one."""
-
-WHITEN_SHARE = 0.08
-"""Share of a `Whiten` that is added."""
-
 WHITEN_NOISE = 2.0
 """It is added while its noise is below this many mean eigenvalues."""
 
@@ -48,33 +44,14 @@ PILOT_MOMENTUM = 0.375
 PILOT_NEWTON = 5
 """Newton's steps to the first weights."""
 
-PILOT_LINEAR = 1
-"""The same for losses of one curvature, where second moments are known well."""
-
-STEP_NOISES = (0.01, 0.03, 0.06)
-"""Noise that is small enough in means, in second moments of columns and in that of rows."""
-
-LEAST_STEP = 0.004
-"""Least share of such a step."""
-
 LARGEST_RATE = 0.5
-"""Preparation and first weights are of a sample if this share of the rows is enough for all of the
-following conditions."""
+"""Preparation and first weights are of a sample if this share of the rows is enough for them."""
 
-SAMPLE_SHARE = 0.25
-"""Share of the rows in a sample."""
-
-SAMPLE_ROWS = (5_000, 20_000)
-"""Limits of the number of rows that this share stands for."""
-
-SAMPLE_OF_WEIGHT = 1_000
-"""Rows of a sample for each weight, so that sampling errors of scores are below 0.07."""
+SAMPLE_OF_WEIGHT = 2_000
+"""Rows of a sample for each weight, so that sampling errors of scores are below 0.05."""
 
 SAMPLE_SIGNAL = 400.0
 """n·μ/k of a sample for each weight, so that noise is less than the sampling error."""
-
-SAMPLE_NOISE = 0.12
-"""Largest noise of the whitening by a sample, over the mean eigenvalue."""
 
 
 def check_inference(solver: Solver, expansion: Any) -> None:
@@ -102,7 +79,8 @@ def comes_along(n_rows: int, n_parameters: int, budget: Budget, loss: Loss) -> b
     if loss.task == "regression" and not loss.of_residuals:
         return False
     even = loss.scored(1.0).even
-    return expected_error(n_rows, n_parameters, budget, EVEN_SHARE, even=even) < SMALL_ERROR
+    error = expected_error(n_rows, n_parameters, budget, EVEN_SHARE, even=even)
+    return error < 2 * PRECISION  # beyond, another Hessian is measured
 
 
 def reserved(
@@ -111,7 +89,6 @@ def reserved(
     budget: Budget,
     n_models: int,
     left: float,
-    loss: Loss,
     share: float = SHARE,
 ) -> tuple[Inference, ...]:
     """Return one share per model; none if public numbers say that it would buy nothing.
@@ -120,8 +97,7 @@ def reserved(
     ``share``.
     """
     share = share * left / n_models
-    even = loss.scored(1.0).even
-    if expected_error(n_rows, n_parameters, budget, share, even=even) > HOPELESS_ERROR:
+    if expected_error(n_rows, n_parameters, budget, share, even=True) > MOST_NOISE:
         return ()
     return (Inference(share),) * n_models
 
@@ -134,8 +110,8 @@ def pilot(solver: Solver, loss: Loss, error: float) -> Solver:
     if isinstance(solver, GD) and solver.iterations > PILOT_ITERATIONS:
         return replace(solver, iterations=PILOT_ITERATIONS, momentum=PILOT_MOMENTUM)
     if isinstance(solver, Newton) and solver.iterations is None:
-        even = error < SURE_ERROR and not loss.curves_unevenly
-        return replace(solver, iterations=PILOT_LINEAR if even else PILOT_NEWTON)
+        even = error < PRECISION and not loss.curves_unevenly
+        return replace(solver, iterations=1 if even else PILOT_NEWTON)
     return solver
 
 
@@ -143,19 +119,20 @@ def lighter(steps: Sequence[Step], signal: float, width: int, changed: int) -> t
     """Return the steps with shares of moments that are no larger than noise calls for.
 
     ``signal`` is n·μ of the rows that the steps see. Whatever a preparation does, it biases nothing
-    here, so it needs no more precision than that.
+    here, so it needs no more precision than that; whitening needs twice
+    as much, as it divides by small eigenvalues.
     """
     root = math.sqrt(changed)
-    wanted = {
-        Centre: changed * math.sqrt(width) / (STEP_NOISES[0] * signal),
-        Scale: root * width / (STEP_NOISES[1] * signal),
-        Whiten: root * math.sqrt(2.0) * width**1.5 / (STEP_NOISES[2] * signal),
+    noises = {
+        Centre: changed * math.sqrt(width) / signal,
+        Scale: root * width / signal,
+        Whiten: 2 * root * math.sqrt(2.0) * width**1.5 / signal,
     }
-    shares = {kind: max(noise**2, LEAST_STEP) for kind, noise in wanted.items()}
     lowered: list[Any] = list(steps)
     for k, step in enumerate(lowered):
-        if type(step) in shares:
-            lowered[k] = replace(step, share=min(step.share, shares[type(step)]))
+        if type(step) in noises:
+            wanted = share_for(noises[type(step)])
+            lowered[k] = replace(step, share=min(step.share, wanted))
     return tuple(lowered)
 
 
@@ -168,10 +145,9 @@ def sample_rate(steps: Sequence[Step], n_rows: int, size: int, budget: Budget) -
     white = max((step.share for step in steps if isinstance(step, Whiten)), default=1.0)
     changed = budget.relation.rows_changed
     needed = max(
-        min(max(SAMPLE_SHARE * n_rows, SAMPLE_ROWS[0]), SAMPLE_ROWS[1]) / n_rows,
         SAMPLE_OF_WEIGHT * size / n_rows,
         changed * SAMPLE_SIGNAL * size / signal,
-        math.sqrt(2.0 * changed / white) * size**1.5 / (SAMPLE_NOISE * signal),
+        math.sqrt(2.0 * changed / white) * size**1.5 / (PRECISION * signal),
     )
     return needed if steps and needed <= LARGEST_RATE else 1.0
 
@@ -183,8 +159,8 @@ def whitened(steps: Sequence[Step], n_rows: int, width: int, budget: Budget) -> 
     """
     if not steps or width < 2 or any(isinstance(step, Whiten) for step in steps):
         return tuple(steps)
-    signal = n_rows * budget.to_gdp().mu * math.sqrt(WHITEN_SHARE)
+    signal = n_rows * budget.to_gdp().mu * math.sqrt(SHARES[1])
     noise = math.sqrt(2.0 * budget.relation.rows_changed) * width**1.5 / signal
     if noise > WHITEN_NOISE or width > (Whiten.widest or width):
         return tuple(steps)
-    return (*steps, Whiten(share=WHITEN_SHARE))
+    return (*steps, Whiten(share=SHARES[1]))
