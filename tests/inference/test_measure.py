@@ -42,6 +42,7 @@ from discreet.inference.measure import _shortening
 from discreet.inference.rule import PILOT_NEWTON, lighter, pilot, reserved, sample_rate
 from discreet.inference.shares import (
     CANDIDATES,
+    CHOICE_NOISE,
     COUNTS,
     PRECISION,
     SHARE,
@@ -55,6 +56,7 @@ from discreet.inference.walk import Walk
 from discreet.objectives import Logistic, Poisson, Squared
 from discreet.preparation import Centre, Radius, Scale, Whiten
 from discreet.rows import Rows, RowWeights, as_rows
+from discreet.rows.moments import norm_candidates
 from discreet.solvers import GD, Newton
 
 FALSE_ALARM = 1e-6
@@ -339,6 +341,7 @@ def test_a_guess_stands_in_for_what_noise_hides():
 def test_a_share_gives_one_precision_within_its_limits():
     assert share_for(0.02) == pytest.approx((0.02 / PRECISION) ** 2)
     assert share_for(1e-9) == SHARES[0]
+    assert norm_candidates().size == round(np.exp(CHOICE_NOISE))
     assert share_for(1.0) == SHARES[1]
     assert share_for(1.0, (SHARES[1], HESSIAN_SHARE)) == HESSIAN_SHARE
     found = candidates(8.0, 1.5)

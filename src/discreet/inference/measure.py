@@ -35,6 +35,7 @@ from discreet.inference.means import (
     slope_of,
 )
 from discreet.inference.shares import (
+    CHOICE_NOISE,
     MEDIAN_OF_NORMAL,
     PRECISION,
     SHARE,
@@ -47,7 +48,6 @@ from discreet.inference.shares import (
 from discreet.inference.walk import Walk
 from discreet.objectives import Loss, Problem, Scored, Squared
 from discreet.objectives.advice import LIMIT
-from discreet.rows.moments import norm_candidates
 from discreet.validate import FloatArray, check_fields, number
 
 __all__ = ["Inference", "Wanted"]
@@ -165,7 +165,7 @@ class Stage:
         """Ask for medians, a first Hessian, corrections, the second Hessian and the last score."""
         loss = self.problem.loss
         size = pilot.size
-        median = share_for(math.log(norm_candidates().size) / (self.few.n_rows * math.sqrt(total)))
+        median = share_for(CHOICE_NOISE / (self.few.n_rows * math.sqrt(total)))
         choice = ExponentialMechanism.sharing(median * total)
         turned = self._turned(size, total, 1.0 - median, choice)
         rows = turned.rows

@@ -17,6 +17,7 @@ from discreet.validate import FloatArray
 
 __all__ = [
     "CANDIDATES",
+    "CHOICE_NOISE",
     "COUNTS",
     "MEDIAN_OF_NORMAL",
     "PRECISION",
@@ -52,6 +53,10 @@ COUNTS = (CANDIDATES - 1).bit_length()
 BEYOND = 0.05
 """So many rows, times √n, may be beyond a bound: they move no coefficient by more than a few
 hundredths of its standard error for each unit of their excess."""
+
+CHOICE_NOISE = math.log(729)
+"""Rank of a private median, over that of the median, is apart by about this over n·μ: the logarithm
+of the number of candidates."""
 
 STUDENT = NormalDist().inv_cdf(0.975) ** 2
 """If a standard error has a relative error r, 95 % intervals need a variance of 1 + this·r² times
