@@ -7,6 +7,8 @@ with ``"pairs"``; two of them have boosted trees without privacy, on the same ro
 
     python -m bench.studies.pairs bank credit-default adult --epsilon 1 3 --splits 10
     python -m bench.studies.pairs crossed --splits 2          # generated: no data needed
+    python -m bench.studies.pairs bank california hospital-visits --maps docs/pictures
+    python -m bench.studies.pairs bank hospital-visits --curves docs/pictures/pairs-curves.svg
 
 Data sets with a schema come from `discreet_bench.datasets`. Others are files of the folder that
 DISCREET_DATA names.
@@ -20,6 +22,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,9 +33,13 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
 
 import discreet
-from discreet.design import EncodedRows
+from discreet.design import Design, EncodedRows
+from discreet.figures import Figure
+from discreet.tables import Categorical, Schema
 from discreet_bench.datasets import load
 from discreet_bench.datasets.catalogue import schema
+
+ROOT = Path(__file__).parents[2]
 
 MOST_LEVELS = 60
 """Columns of texts with more levels are left out."""
@@ -117,7 +124,27 @@ def table(name: str, rows: int | None) -> Table:
     if name == "covertype":
         y = (y == 1).astype(int)
     y = y.astype(np.float64) if not data.labels else y.astype(int)
-    return _cut(Table(EncodedRows(X, known), y, None, X), rows)
+    return _cut(Table(_with_all_levels(X, known), y, None, X), rows)
+
+
+def _with_all_levels(X: NDArray[Any], known: Schema) -> EncodedRows:
+    """Return rows in which a level that the stored table leaves out is the level "(other)".
+
+    A design would take a row without a level for one whose level is not known, and average.
+    """
+    columns = dict(known.columns)
+    parts: list[NDArray[Any]] = []
+    for group in Design(known).groups:
+        own = X[:, group.start : group.stop]
+        parts.append(own)
+        column = columns[group.name]
+        if not (isinstance(column, Categorical) and column.unseen == "average"):
+            continue
+        rest = 1.0 - own.sum(axis=1, keepdims=True)
+        if rest.any():
+            columns[group.name] = replace(column, unseen="other")
+            parts.append(rest.astype(X.dtype))
+    return EncodedRows(np.hstack(parts), replace(known, columns=columns))
 
 
 def _cut(found: Table, rows: int | None) -> Table:
@@ -244,16 +271,74 @@ def lines(
         )
 
 
+def maps(names: Sequence[str], folder: Path) -> None:
+    """Draw the two pairs with the largest numbers of a model of each table, at ε = 3.
+
+    The model is that of the first seed whose fit keeps pairs.
+    """
+    for name in names:
+        data = table(name, None)
+        settings: Any = {"features": "pairs", "columns": data.columns}
+        settings |= {"delta": len(data.y) ** -2.0}
+        if data.regression:
+            ends = _rounded(float(data.y.min()), float(data.y.max()))
+            model: Any = discreet.LinearRegression(3.0, target_bounds=ends, **settings)
+        else:
+            model = discreet.LogisticRegression(3.0, classes=[0, 1], **settings)
+        for seed in range(10):
+            model.set_params(random_state=seed).fit(data.rows, data.y)
+            if model.pairs_.terms:
+                break
+        widest = np.argsort([-np.ptp(term.values) for term in model.pairs_.terms])[:2]
+        drawn = model.plot_effects(columns=[model.pairs_.names[at] for at in widest])
+        drawn.set_size_inches(10.0, 4.2)
+        drawn.savefig(folder / f"pairs-{name}.png", dpi=110)
+
+
+def curves(names: Sequence[str], results: Path, place: Path) -> None:
+    """Draw scores over ε by the table of results, and those of DP-EBM of docs/rivals.md."""
+    found = [line.split("|")[1:-1] for line in results.read_text("utf-8").splitlines()]
+    rows = [[cell.strip() for cell in line] for line in found if len(line) == 9]
+    rivals = (ROOT / "docs" / "rivals.md").read_text("utf-8")
+    _, _, area = rivals.partition("<!-- auc table -->")
+    figure = Figure(figsize=(4.4 * len(names), 3.4), layout="constrained")
+    for panel, name in zip(np.ravel(figure.subplots(1, len(names))), names, strict=True):
+        own = sorted((float(row[2]), *map(float, row[3:5])) for row in rows if row[0] == name)
+        budgets, additive, pairs = zip(*own, strict=True)
+        panel.semilogx(budgets, additive, marker="o", label="single columns")
+        panel.semilogx(budgets, pairs, marker="o", label="with pairs")
+        for line in area.splitlines():
+            if line.startswith(f"| {name} | add/remove | DP-EBM"):
+                cells = [float(cell.strip(" *").split(" ")[0]) for cell in line.split("|")[5:8]]
+                panel.semilogx((0.3, 1.0, 3.0), cells, marker="s", label="DP-EBM")
+        boosting = max(float(row[6]) for row in rows if row[0] == name and row[6] != "nan")
+        panel.axhline(boosting, color="0.5", linestyle="--", label="boosting, not private")
+        panel.set_xticks(budgets, [f"{each:g}" for each in budgets])
+        panel.set_xlabel("ε")
+        panel.set_ylabel("AUC")
+        panel.set_title(name)
+    figure.axes[0].legend(fontsize=8)
+    figure.savefig(place)
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the table, or draw pictures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=["bank", "credit-default", "adult"])
     parser.add_argument("--epsilon", type=float, nargs="*", default=[0.3, 1.0, 3.0])
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--rows", type=int)
     parser.add_argument("--accuracy", action="store_true")
+    parser.add_argument("--maps", type=Path, metavar="FOLDER")
+    parser.add_argument("--curves", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
+    if arguments.maps is not None:
+        maps(arguments.names, arguments.maps)
+        return
+    if arguments.curves is not None:
+        curves(arguments.names, ROOT / "bench" / "pairs.md", arguments.curves)
+        return
     print("| data | rows | ε | additive | pairs | difference | boosting | kept | CPU seconds |")
     print("|---|---:|---:|---:|---:|---:|---:|---:|---:|")
     for name in arguments.names:

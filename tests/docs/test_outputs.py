@@ -27,6 +27,7 @@ PAGES = [
     "docs/formulas.md",
     "docs/from-statsmodels.md",
     "docs/features.md",
+    "docs/pairs.md",
     "docs/units.md",
     "docs/ledger.md",
     "docs/pipelines.md",
@@ -34,7 +35,7 @@ PAGES = [
     "docs/tables.md",
     "docs/index.md",
 ]
-SHOWN = {"README.md": 4, "docs/quickstart.md": 13}
+SHOWN = {"README.md": 4, "docs/quickstart.md": 13, "docs/pairs.md": 2}
 """Pages that show outputs, and how many at least."""
 
 

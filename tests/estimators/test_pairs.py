@@ -444,7 +444,7 @@ def test_cells_are_quantiles_of_numbers_and_frequent_levels():
     levels = CellColumn("x", 0, 20, np.empty(0))
     many = np.array([1000.0] * 3 + [20.0] * 17 + [0.0])
     found = celled(levels, names, many, 1.0, 4)
-    assert found.labels == ("l0", "l1", "l2", "(other)")
+    assert found.labels == ("l0", "l1", "l2", "(rest)")
     assert found.cells.tolist() == [0, 1, 2] + [3] * 18
     yes = celled(CellColumn("b", 0, 0, np.array([0.5])), ("no", "yes"), many[[0, 1, 20]], 1.0, 4)
     assert yes.labels == ("no", "yes")

@@ -39,8 +39,8 @@ LEAST_LEVEL = 8.0
 LEVELS_PER_BIN = 2
 """Largest number of levels with cells of their own, over the number of bins of a number."""
 
-OTHER = "(other)"
-"""Name of the cell of all levels that have none of their own."""
+OTHER = "(rest)"
+"""Name of the cell of all levels that have none of their own; "(other)" is a level of schemas."""
 
 MISSING = "(missing)"
 """Name of the cell of missing numbers."""

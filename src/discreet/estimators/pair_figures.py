@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ BAND = 1.96
 MOST_NUMBERS = 64
 """Cells of a heat map whose numbers are written into it."""
 
-LONGEST_LABEL = 14
+LONGEST_LABEL = 18
 """Characters of a cell's name that are shown."""
 
 
@@ -58,13 +59,13 @@ def draw_pair(panel: Axes, pairs: PairTerms, term: PairTerm, classes: Sequence[s
     panel.set_xticks(range(len(names)), names, fontsize=6, rotation=40, ha="right")
     if values.size > MOST_NUMBERS:
         return
+    decimals = max(0, 2 - max(0, math.floor(math.log10(most))))
     for at, value in np.ndenumerate(values):
         clear = abs(value) > BAND * float(term.deviation[at])
         dark = abs(value) > 0.6 * most
         colour = ("white" if dark else "black") if clear else "0.55"
-        panel.text(
-            at[1], at[0], f"{value:+.2f}", ha="center", va="center", fontsize=5, color=colour
-        )
+        number = f"{value:+.{decimals}f}"
+        panel.text(at[1], at[0], number, ha="center", va="center", fontsize=5, color=colour)
 
 
 def _short(text: str) -> str:

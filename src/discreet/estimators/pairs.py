@@ -113,7 +113,12 @@ TOO_SMALL = (
 
 ABSTAINED = (
     "No pair was kept: the chosen pairs score {found:,.0f} together, and {least:,.0f} would be "
-    "needed to stand out from chance and to pay for half of the budget."
+    "needed to stand out from chance."
+)
+
+UNPAID = (
+    "No pair was kept: the chosen pairs stand out from chance, but explain less than half of the "
+    "budget is worth to the model of single columns."
 )
 
 
@@ -320,6 +325,7 @@ class PairSide:
         total = float(found.scores.sum())
         if total < threshold or not self._pays(first, found, loss.n_outputs):
             reason = ABSTAINED.format(found=total, least=threshold)
+            reason = reason if total < threshold else UNPAID
             return PairTerms(search=replace(search, reason=reason)), again()
         terms = self._fit(first, loss, found, stream)
         return self._kept(found, terms, search), None
@@ -453,14 +459,18 @@ class PairSide:
     def _doubt(self, found: Found) -> float:
         """Return what the scores must exceed those of chance by, all of them together.
 
-        Chance alone is exceeded by the best of all pairs, and by the noise in their sum.
+        The best of all pairs score more than chance, by what normal numbers of their ranks reach;
+        noise and chance then move the sum.
         """
         count = len(found.pairs)
         if not count:
             return 0.0
         n_rows = self.curators[1].n_rows
-        best = -ndtri(CHANCE / 2 / len(self._pairs())) * SPREAD * math.sqrt(found.square * n_rows)
-        return float(count * best - ndtri(CHANCE / 2) * found.deviation * math.sqrt(count))
+        spread = SPREAD * math.sqrt(found.square * n_rows)
+        ranks = (np.arange(count) + 0.5) / len(self._pairs())
+        best = -float(ndtri(ranks).sum()) * spread
+        noise = math.sqrt(count) * math.hypot(spread, found.deviation)
+        return best - float(ndtri(CHANCE)) * noise
 
     def _pays(self, first: First, found: Found, outputs: int) -> bool:
         """Tell whether pairs explain more of the scores than noise would be added to the first.
