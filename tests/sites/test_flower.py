@@ -127,6 +127,34 @@ def settings(folder, **more):
     return f"--run-config={path}"
 
 
+WATCHED = '''
+import json
+
+
+class Watched:
+    """A grid that notes what the messages of Flower have."""
+
+    def __init__(self, grid):
+        self.grid = grid
+        self.get_node_ids = grid.get_node_ids
+        self.push_messages = lambda messages: self.grid.push_messages(map(self.noted, messages))
+        self.pull_messages = lambda keys: map(self.noted, self.grid.pull_messages(keys))
+
+    def noted(self, message):
+        records = {}
+        for name, record in message.content.items():
+            kind = type(record).__name__
+            records[name] = {key: [kind, type(value).__name__, len(value)]
+                             for key, value in record.items()}
+        about = {"records": records, "type": message.metadata.message_type,
+                 "reply": bool(message.metadata.reply_to_message_id)}
+        with open("OUTPUT", "a") as stream:
+            stream.write(json.dumps(about) + "\\n")
+        return message
+'''
+"""What the copy of the example's server has besides."""
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_simulation_with_a_trusted_aggregator_is_the_pooled_fit(folder):
     """The app of the example, with a fixed seed at the coordinator."""
@@ -134,8 +162,13 @@ def test_a_simulation_with_a_trusted_aggregator_is_the_pooled_fit(folder):
     shutil.copytree(EXAMPLE, app)
     code = app / "several_sites" / "server_app.py"
     text = code.read_text()
-    code.write_text(text.replace("        delta=", "        random_state=0,\n        delta="))
-    assert code.read_text() != text
+    messages = folder / "messages.jsonl"
+    changed = text.replace("        delta=", "        random_state=0,\n        delta=")
+    changed = changed.replace("        grid,\n", "        Watched(grid),\n")
+    changed = changed.replace("\napp =", WATCHED.replace("OUTPUT", str(messages)) + "\n\napp =")
+    assert changed.count("Watched") == 2
+    assert changed.count("random_state") == 1
+    code.write_text(changed)
     engine = Engine(folder, "--simulation")
     try:
         with served(folder, "aggregator") as servers:
@@ -148,6 +181,13 @@ def test_a_simulation_with_a_trusted_aggregator_is_the_pooled_fit(folder):
             sites = [server.site for server in servers]
     finally:
         engine.stop()
+    notes = [json.loads(line) for line in messages.read_text().splitlines()]
+    assert len(notes) > 100
+    for note in notes:  # nothing but the bytes of the protocol
+        assert list(note["records"]) == ["discreet"]
+        assert [*note["records"]["discreet"]] == ["message"]
+        assert note["records"]["discreet"]["message"][:2] == ["ConfigRecord", "bytes"]
+        assert note["type"] == "query"
     module = clinics()
     order = sorted(range(4), key=lambda at: sites[at].name)
     tables = [module.table(list(module.SIZES.values())[at], at) for at in order]

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from discreet.engines.predictions import library, predicted
+from discreet.engines.predictions import library, predicted, refuse_sites
 from discreet.engines.table import BlockTable, BlockTarget, BlockUnits
 
 __all__ = [
     "BlockTable", "BlockTarget", "BlockUnits", "header_of", "is_lazy", "open_table",
     "predicted",
+    "refuse_sites",
 ]  # fmt: skip
 
 

@@ -10,8 +10,18 @@ from numpy.typing import NDArray
 from discreet.engines.table import BlockTable
 
 
+def refuse_sites(X: Any) -> None:
+    """Refuse the tables of several sites, whose rows nobody has in one place."""
+    if isinstance(X, BlockTable) and X.place == "sites":
+        raise TypeError(
+            "Rows of sites stay where they are. Save the model and give it to the sites: each "
+            "predicts and evaluates its own rows."
+        )
+
+
 def predicted(X: Any, method: Any) -> Any:
     """Return what ``method`` predicts for the rows of a lazy table, as a lazy array."""
+    refuse_sites(X)
     if isinstance(X, BlockTable) or library(X) == "pyspark":
         raise TypeError(
             "Predictions for a Spark dataframe are made where its rows are: encode batches with "

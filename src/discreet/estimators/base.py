@@ -401,6 +401,7 @@ class PrivateLinearModel(Findings, BaseEstimator):  # type: ignore[misc]
     def _read_new(self, X: Any) -> Any:
         """Convert rows to predict on to an array."""
         if engines.is_lazy(X):
+            engines.refuse_sites(X)
             raise TypeError(
                 f"A {type(X).__name__} is not loaded here; compute it first (X.compute()), if its "
                 "rows fit in memory."
