@@ -493,8 +493,8 @@ def read(file: Path) -> list[dict[str, Any]]:
 
 def write(file: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Write the rows, cells in the order of the list."""
-    order = {cell.name: k for k, cell in enumerate((*CELLS, *GRID))}
-    ordered = sorted(rows, key=lambda row: order[row["cell"]])
+    order = list(dict.fromkeys(cell.name for cell in (*CELLS, *GRID)))
+    ordered = sorted(rows, key=lambda row: order.index(row["cell"]))
     with file.open("w", encoding="utf-8", newline="") as opened:
         writer = csv.DictWriter(opened, FIELDS, lineterminator="\n")
         writer.writeheader()
