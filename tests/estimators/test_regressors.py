@@ -303,7 +303,7 @@ def test_the_rule_by_hand():
     mu = BUDGET.to_gdp().mu
     steps, solver = rule()
     assert [step.name for step in steps] == UNITS
-    assert solver == Newton(row_norm=10 / 3, shrink=True)
+    assert solver == Newton(shrink=True)
     assert steps[2].share == pytest.approx(max((30 / (1e4 * mu)) ** 2, 0.005))
     steady = math.sqrt(0.15 * 1e4 * mu * math.sqrt(0.05) / 16)
     usual = 1e4 * mu / (50 * 4)

@@ -27,14 +27,9 @@ from discreet.core import Budget, Gaussian, L2Norm
 from discreet.core.bits import SeededBits
 from discreet.core.questions import (
     CurvatureSum,
-    ExponentCounts,
     Gradient,
-    MedianNorm,
-    OuterSum,
     RowSum,
     ScoreSum,
-    SquareSum,
-    TargetSum,
 )
 from discreet.core.session import Session
 from discreet.estimators.classifiers import label_codes
@@ -432,39 +427,6 @@ def large(n=60_000):
     rng = np.random.default_rng(4)
     X = rng.normal(size=(n, 3)) * [1.0, 1e6, 1e-3] + [1.0, 0.0, 0.002]
     return X, (X[:, 0] - 1 + X[:, 1] / 1e6 + rng.logistic(size=n) > 0).astype(int)
-
-
-def test_a_large_table_is_prepared_by_a_sample(monkeypatch):
-    """Steps see a third of the rows, the model all; the guarantee is that of all rows."""
-    X, y = large()
-    sizes = {}
-    answer = Rows.answer
-
-    def counted(rows, questions):
-        for question in questions:
-            found = sizes.setdefault(type(question), set())
-            found.add((rows.n_rows, rows.public_size))
-        return answer(rows, questions)
-
-    monkeypatch.setattr(Rows, "answer", counted)
-    model = LogisticRegression(**RICH, inference=False).fit(X, y)
-    for kind in (TargetSum, Gradient):
-        assert sizes.pop(kind) == {(60_000, 60_000)}
-    assert set(sizes) == {ExponentCounts, MedianNorm, RowSum, SquareSum, OuterSum}
-    seen = set().union(*sizes.values())
-    assert len(seen) == 1  # one sample serves all steps
-    ((rows, public),) = seen
-    assert public == 60_000
-    assert abs(rows - 20_000) < 700  # six deviations of a Poisson sample
-    spent = sum(use.count * use.mechanism.loss.mu**2 for use in model.guarantee_.mechanisms)
-    assert spent <= Budget(1.0, 1e-6, "add_remove").to_gdp().mu ** 2 * (1 + 1e-9)
-    assert 0.99 < model.guarantee_.recompute() <= 1.0 + 1e-6
-    # means are over the rows of the sample, not over all of them
-    prepared = pipeline.unclipped_map(model.preparation_, 3)
-    rows = X @ prepared.linear.T - prepared.offset
-    assert np.sqrt((rows**2).sum(axis=1).mean()) == pytest.approx(10 / 3, rel=0.2)
-    assert np.abs(rows.mean(axis=0)).max() < 0.1
-    assert model.score(X, y) > 0.72
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])

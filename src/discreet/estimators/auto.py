@@ -192,7 +192,7 @@ LARGEST_FACTOR = 50.0
 STEADY_SHARE = 0.5
 """Factors above the limits are used up to this share of the one that second moments allow."""
 
-# ---- whitening, and a sample for the preparation
+# ---- whitening
 
 WHITEN_SHARE = 0.10
 """Share of the budget for `Whiten`."""
@@ -200,26 +200,6 @@ WHITEN_SHARE = 0.10
 WHITEN_NOISES = (4.0, 1.0)
 """Whitening pays while its noise is below the first times the mean eigenvalue, or the second of a
 table with splines or many columns: many of them are rare, and it makes them long."""
-
-LARGEST_RATE = 0.5
-"""If noise does not limit the path, the preparation sees a sample at up to this rate, where that is
-enough for the next three conditions."""
-
-SAMPLE_ROWS = 20_000
-"""Least number of rows of the sample."""
-
-SAMPLE_NOISE = 0.06
-"""Largest noise of the whitening by a sample, over the mean eigenvalue."""
-
-SAMPLE_PRECISION = 600.0
-"""Least signal of the sample over √(k·d): measurements of columns then need no more than their
-smallest share."""
-
-LARGEST_SAMPLE = 2**26
-"""Largest number of entries of a sample."""
-
-SAMPLE_SHARE = 0.4
-"""Share of the budget for the whitening by a sample: the model can do with less."""
 
 # ---- descent, for classes
 
@@ -265,10 +245,6 @@ SHRUNK_SIGNAL = 100.0
 NARROW = 1024
 """Largest number of weights for Newton's steps: the moment has about half its square."""
 
-CONSTANT_NOISE = 0.04
-"""Rows for Newton's steps are so long that noise in the constant is a 20th of a typical residual,
-within 1/2 and 10/3: the constant is a part of each row's clipped gradient."""
-
 WIDE_STEP = 1.5
 """Step of descent for regression on tables too wide for a second moment."""
 
@@ -278,11 +254,10 @@ target's bounds."""
 
 
 class Choice(NamedTuple):
-    """A preparation, which sees a sample of the rows at ``rate``, and a solver for all of them."""
+    """A preparation, and a solver for the rows that it makes."""
 
     steps: tuple[Step, ...]
     solver: Solver
-    rate: float = 1.0
 
 
 def choose(
@@ -290,14 +265,12 @@ def choose(
     budget: Budget,
     given: Sequence[Step] = (),
     n_known: int = 0,
-    may_sample: bool = True,
     windows: Windows | None = None,
 ) -> Choice:
     """Choose the steps and the solver for a problem on rows that are not prepared yet.
 
     ``given`` are steps that the caller wants first. If they do more than bound columns, nothing is
     added to them. The last ``n_known`` columns are known to be numbers of about 1 at most. The
-    preparation may see a sample with ``may_sample``: rows that share units are not sampled. The
     budget is that of the whole fit; every argument is public.
     """
     loss = problem.loss
@@ -328,7 +301,6 @@ def choose(
         precise=mean_noise < CENTRE_PRECISION,
         narrow=not n_known and n_features <= CAUTIOUS_COLUMNS,
         n_known=n_known,
-        may_sample=may_sample,
         windows=windows,
     )
     if loss.task == "regression":
@@ -364,7 +336,6 @@ class _Table:
     precise: bool
     narrow: bool
     n_known: int
-    may_sample: bool
     windows: Windows | None
 
     def column_steps(self) -> list[Step]:
@@ -485,10 +456,7 @@ def _classification(table: _Table, loss: Loss) -> Choice:
     descent = replace(descent, gradient_clip=clip) if shrunk else descent
     if path == converged and isinstance(loss, Logistic):
         descent = replace(descent, iterations=QUASI_ITERATIONS, quasi_newton=True)
-        rate = _sample_rate(table, noise)
-        if rate is not None and whitens:
-            steps[-1] = Whiten(share=table.left * SAMPLE_SHARE)
-        return Choice((*table.given, *steps), descent, 1.0 if rate is None else rate)
+        return Choice((*table.given, *steps), descent)
     several = loss.n_outputs > 1
     longest = math.sqrt(loss.slowness) * (WHITE_STEP * width if whitens else STEP)
     count = math.ceil(np.clip(path / longest, ITERATIONS[several], MOST_ITERATIONS))
@@ -506,16 +474,6 @@ def _steps_for_classes(table: _Table, loss: Loss) -> list[Step]:
     known = table.precise and (table.units(binary=binary)[0] > 0 or not table.any_unit)
     clip = factor / LARGEST_FACTOR if known else 1.0
     return table.steps(Radius(factor=factor / clip, moment_clip=clip), binary=binary)
-
-
-def _sample_rate(table: _Table, whitening_noise: float) -> float | None:
-    """Return the rate of a sample that is enough for the preparation; None if none is."""
-    needed = SAMPLE_PRECISION * math.sqrt(table.changed * table.n_features) / table.signal
-    noise = whitening_noise * (math.sqrt(WHITEN_SHARE / SAMPLE_SHARE) / SAMPLE_NOISE)
-    needed = max(needed, noise, SAMPLE_ROWS / table.n_rows)
-    if not table.may_sample or needed > LARGEST_RATE:
-        return None
-    return min(needed, LARGEST_SAMPLE / (table.n_features * table.n_rows))
 
 
 def _regression(table: _Table, budget: Budget, alpha: float, data_norm: float | None) -> Choice:
@@ -544,9 +502,5 @@ def _regression(table: _Table, budget: Budget, alpha: float, data_norm: float | 
     radius = Radius(factor=LARGEST_FACTOR, moment_clip=factor / LARGEST_FACTOR)
     steps = table.column_steps() if table.windows else table.steps(radius, numbers=narrow)
     if narrow:
-        left = 1 - sum(step.share for step in steps) / table.left
-        reach = table.signal * math.sqrt(Newton().gradient_share * left) / table.changed
-        norm = math.sqrt(float(np.clip((CONSTANT_NOISE * reach) ** 2 - 1, 0.25, Scale.norm**2)))
-        solver = Newton(row_norm=norm, shrink=True)
-        steps = [replace(step, norm=norm) if isinstance(step, Scale) else step for step in steps]
+        solver = Newton(shrink=True)
     return Choice((*table.given, *steps), solver)

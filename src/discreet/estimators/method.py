@@ -362,15 +362,13 @@ def _windows(design: Design, curves: tuple[int, ...]) -> Windows | None:
 
 def _by_rule(
     settings: Settings, inputs: Inputs, made: feature_rule.FeatureChoice, given: tuple[Step, ...]
-) -> auto.Choice:
-    """Choose steps and solver by the rule of ``solver="auto"``, adapted for inference."""
+) -> tuple[tuple[Step, ...], Solver, float]:
+    """Choose steps, solver and the rate of the rows that steps see, adapted for inference."""
     n_rows = inputs.units.size
     budget = settings.budget
-    by_row = inputs.units.unit == "row"
     problem = settings.problem(n_rows, made.width, settings.data_norm)
     windows = None
     first = settings.inference is True
-    may_sample = by_row and not first
     splines = made.expansion is None or isinstance(made.expansion, Splines)
     # Gaps that nobody may be told of, by a refusal, are in the middle of windows.
     needed = not first or (inputs.design is not None and bool(inputs.design.accepting_any))
@@ -379,16 +377,16 @@ def _by_rule(
         windows = _windows(inputs.design, curves)
         if windows is None:  # levels and curves alone, whose unit is known
             made = replace(made, known=made.width)
-    choice = _rule(problem, budget, given, made.known, may_sample, windows)
+    choice = _rule(problem, budget, given, made.known, windows)
     if not first:
-        return choice
+        return *choice, 1.0
     steps = whitened(choice.steps, n_rows, made.width, budget)
     error = expected_error(n_rows, problem.n_parameters, budget)
     solver = pilot(choice.solver, settings.loss, error)
-    rate = choice.rate
-    alone = by_row and inputs.units.even and len(inputs.rules) == 1
+    rate = 1.0
+    alone = inputs.units.unit == "row" and inputs.units.even and len(inputs.rules) == 1
     if alone and not settings.loss.curves_unevenly:
         rate = sample_rate(steps, n_rows, problem.n_parameters, budget)
     signal = rate * n_rows * budget.to_gdp().mu
     steps = lighter(steps, signal, made.width, budget.relation.rows_changed)
-    return auto.Choice(steps, solver, rate)
+    return steps, solver, rate
