@@ -495,7 +495,10 @@ def test_panels_of_dates_show_days(table, per):
     days = pd.to_timedelta(np.arange(N) % 3000, "D")
     dated = frame.assign(seen=pd.Timestamp("2010-01-01") + pd.Series(days))
     declared = DECLARED | {"seen": Date("2010-01-01", "2020-01-01", per=per)}
-    figure = quiet(model(columns=declared), dated, y).plot_effects(columns=["seen"])
+    found = quiet(model(columns=declared), dated, y)
+    shown = found.explain(dated.iloc[[100]])
+    assert shown.cells()[shown.columns.index("seen")] == "2010-04-11"
+    figure = found.plot_effects(columns=["seen"])
     labels = [each.get_text() for each in figure.axes[0].get_xticklabels()]
     assert labels[1].startswith(("2014-12", "2015-01"))
     assert labels == sorted(labels)
@@ -564,3 +567,16 @@ def test_gaps_that_no_range_is_known_for_are_refused_with_a_remedy(table):
         quiet(model(inference=True), frame, y)
     known = {"columns": DECLARED | {"bmi": (10, 60)}, "inference": True}
     assert quiet(model(**known), frame, y).coef_.any()
+
+
+def test_levels_without_intervals_are_hollow(table):
+    frame, y = table
+    hashed = {"city": Hashed(3), "age": (0, 110, "linear"), "bmi": (10, 60, "linear")}
+    found = quiet(model(columns=hashed, inference=True), frame, y)
+    assert {each.name: bool(each.refused.all()) for each in effects(found)} == {
+        "age": False,
+        "ward": False,
+        "smoker": False,
+        "bmi": False,
+        "city": True,
+    }

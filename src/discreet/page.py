@@ -36,13 +36,30 @@ def document(title: str, body: str, *, style: str, script: str = "") -> str:
 """
 
 
-def table(header: Iterable[object], rows: Iterable[Iterable[object]], *, caption: str = "") -> str:
-    """Return a table of texts for a notebook, which are escaped here; wide ones scroll."""
-    parts = [f"<caption>{escape(caption)}</caption>"] if caption else []
+def table(
+    header: Iterable[object],
+    rows: Iterable[Iterable[object]],
+    *,
+    caption: str = "",
+    texts: int | None = None,
+) -> str:
+    """Return a table of texts for a notebook, which are escaped here; wide ones scroll.
+
+    If the number of first columns with ``texts`` is given, the others are numbers to the right.
+    """
+    style = "text-align:left;white-space:nowrap"
+    parts = [f'<caption style="{style}">{escape(caption)}</caption>'] if caption else []
     names = [f'<th scope="col">{escape(str(name))}</th>' for name in header]
     if any(name != '<th scope="col"></th>' for name in names):
         parts.append(f"<thead><tr>{''.join(names)}</tr></thead>")
-    body = (f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows)
+    body = []
+    for row in rows:
+        cells = []
+        for place, cell in enumerate(row):
+            side = "left" if texts is not None and place < texts else "right"
+            style = "" if texts is None else f' style="text-align:{side}"'
+            cells.append(f"<td{style}>{escape(str(cell))}</td>")
+        body.append(f"<tr>{''.join(cells)}</tr>")
     parts.append(f"<tbody>{''.join(body)}</tbody>")
     return f'<div style="overflow-x:auto"><table>{"".join(parts)}</table></div>'
 

@@ -383,8 +383,7 @@ def deviation_of(model: PrivateLinearModel, centred: FloatArray) -> FloatArray |
         constant = np.zeros((len(centred), int(model.fit_intercept)))
         rows = np.hstack([centred, constant])
         found = chosen(model.covariances_, model.cov_type)
-        errors = np.array([each.parts(rows).errors for each in found])
-        return errors if np.isfinite(errors).any() else None
+        return np.array([each.parts(rows).errors for each in found])
     if model.deviation_ is None:
         return None
     prepared = centred

@@ -7,7 +7,7 @@ row, contributions add up to the score. The average row has the released means o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from discreet.estimators.effects import released_means, spline_rows, towards
 from discreet.estimators.layout import ColumnFeatures, layout
 from discreet.estimators.pair_terms import PairTerms
 from discreet.page import table
-from discreet.tables import Boolean, Hashed, Numeric, Ordinal
+from discreet.tables import Boolean, Date, Hashed, Numeric, Ordinal
 from discreet.tables.columns import MISSING
 from discreet.validate import FloatArray, integer
 
@@ -84,6 +84,7 @@ class Explanation:
     _parts: tuple[ColumnFeatures, ...] = field(repr=False)
     _rows: Any = field(repr=False)
     _pairs: PairTerms | None = field(repr=False, default=None)
+    _dates: Mapping[str, Date] = field(repr=False, default_factory=dict)
 
     @property
     def scores(self) -> FloatArray:
@@ -98,7 +99,7 @@ class Explanation:
         one: Any = self._rows[[self._at(row)]]
         sparse: bool = sp.issparse(one)
         values = one.toarray()[0] if sparse else np.asarray(one)[0]
-        found = tuple(_cell(part, values) for part in self._parts)
+        found = tuple(_cell(part, values, self._dates.get(part.name)) for part in self._parts)
         found += ("",) * (OFFSET in self.columns)
         return found if self._pairs is None else found + self._pairs.cell_names(one)
 
@@ -172,7 +173,7 @@ class Explanation:
             return "<p>no rows</p>"
         headings, lines = self._table(0)
         caption = f"Contributions of the columns to {self.towards}, row 0 of {len(self):,}"
-        return table(headings, lines, caption=caption)
+        return table(headings, lines, caption=caption, texts=2)
 
     def plot(self, row: int = 0, label: str | None = None) -> Figure:
         """Draw the largest contributions of a row, from the average row to its score.
@@ -247,6 +248,8 @@ def explained(model: Any, X: Any, design: Design | None = None) -> Explanation:
     columns = tuple(part.name for part in parts)
     baseline = weights @ means + np.atleast_1d(model.intercept_)
     pairs = getattr(model, "pairs_", None)
+    design = model.design_ if design is None else design
+    kinds = {} if design is None else design.schema.columns
     if offset is not None:
         columns += (OFFSET,)
         found = np.concatenate(
@@ -266,6 +269,7 @@ def explained(model: Any, X: Any, design: Design | None = None) -> Explanation:
         _parts=parts,
         _rows=X,
         _pairs=pairs,
+        _dates={name: column for name, column in kinds.items() if isinstance(column, Date)},
     )
 
 
@@ -301,8 +305,8 @@ def _middle_of_curve(model: Any, part: ColumnFeatures) -> FloatArray:
     return spline_rows(model, part, at)[0, part.curve.start : part.curve.stop]
 
 
-def _cell(part: ColumnFeatures, values: FloatArray) -> str:
-    """Return a cell as a model sees it, from the encoded row."""
+def _cell(part: ColumnFeatures, values: FloatArray, date: Date | None) -> str:
+    """Return a cell as a model sees it, from the encoded row; ``date`` is the column of a trend."""
     column = part.column
     if part.made:
         return ""
@@ -317,6 +321,8 @@ def _cell(part: ColumnFeatures, values: FloatArray) -> str:
         return column.values[round(value * (len(column.values) - 1))]
     if isinstance(column, Numeric):
         value = float(column.decoded(value))
+        if date is not None:
+            return date.date_of(value)
         return f"{round(value, 9):.6g}"
     return f"{value:.6g}"
 
