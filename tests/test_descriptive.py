@@ -10,6 +10,7 @@ import discreet
 from discreet.descriptive import _Plan
 from discreet.design import Design, check_columns
 from discreet.errors import NotSupported, PrivacyError
+from discreet.table_one import Entry, _is_seen
 
 FALSE_ALARM = 1e-6
 COLUMNS = {"age": (0, 110), "days": (0, 60), "ward": ["A", "B"], "sex": ["F", "M"]}
@@ -208,3 +209,14 @@ def test_files_are_described_by_what_is_declared_of_them(tmp_path):
     assert ("again", "True", "n") not in numbers(of_csv)
     with pytest.raises(PrivacyError, match="no column 'who'"):
         discreet.describe(tmp_path / "t.csv", columns=COLUMNS, unit="who", epsilon=1.0)
+
+
+def test_a_count_is_shown_where_it_is_three_deviations_of_the_noise_above_none():
+    half = 1.96
+
+    def seen(count):
+        entry = Entry("x", "(missing)", "all", "n", count, max(count - half, 0.0), count + half)
+        return _is_seen([{"n": entry}], "n")
+
+    assert not seen(2.9)
+    assert seen(3.0)

@@ -182,6 +182,10 @@ class Description:
         return "\n".join([*shown, "\\bottomrule", "\\end{tabular}"])
 
 
+SEEN = 1.5
+"""So many half intervals above 0 a count is more than noise explains: three of its deviations for
+intervals of 95 %, as tables have many counts."""
+
 STATISTICS = ("mean (SD)", "median [quartiles]", "missing")
 """Lines of a number."""
 
@@ -189,13 +193,13 @@ ASIDE = ("(other or missing)", MISSING)
 """Levels of cells that are none of those that were declared."""
 
 _STYLE = """
-.discreet-table-1{font:14px/1.45 system-ui,sans-serif;color:#1c2733;overflow-x:auto}
+.discreet-table-1{font:13px/1.45 system-ui,sans-serif;color:#1c2733;overflow-x:auto}
 .discreet-table-1 table{border-collapse:collapse;font-variant-numeric:tabular-nums;
   border-top:2px solid #1c2733;border-bottom:2px solid #1c2733}
-.discreet-table-1 td,.discreet-table-1 th{padding:.15rem .7rem;text-align:right;border:0;
+.discreet-table-1 td,.discreet-table-1 th{padding:.15rem .5rem;text-align:right;border:0;
   white-space:nowrap;font-weight:400}
 .discreet-table-1 th[scope=row]{text-align:left}
-.discreet-table-1 th.inner{padding-left:1.8rem}
+.discreet-table-1 th.inner{padding-left:1.6rem}
 .discreet-table-1 tr.head th{border-bottom:1px solid #1c2733;font-weight:600}
 .discreet-table-1 p{margin:.4rem 0 0;font-size:12.5px;color:#44525f}
 """
@@ -243,7 +247,8 @@ def _cells(of: Mapping[str, Entry]) -> list[str]:
 
 def _is_seen(of: Iterable[Mapping[str, Entry]], statistic: str) -> bool:
     """Return whether a count is more than noise explains in any group."""
-    return any(statistic in each and each[statistic].low > 0.0 for each in of)
+    counts = [each[statistic] for each in of if statistic in each]
+    return any(each.estimate > SEEN * (each.high - each.estimate) for each in counts)
 
 
 def _digits(of: Entry) -> int:

@@ -22,6 +22,7 @@ __all__ = [
     "Parts",
     "chosen",
     "coefficient_map",
+    "p_text",
     "p_values",
     "quantile",
     "score_intervals",
@@ -238,6 +239,11 @@ def quantile(level: float) -> float:
 def p_values(z: FloatArray) -> FloatArray:
     """Return two-sided p-values of normal statistics."""
     return np.asarray(2 * norm.sf(np.abs(z)), dtype=np.float64)
+
+
+def p_text(p: float) -> str:
+    """Return a p-value as papers write it."""
+    return "p < 0.001" if p < 0.0005 else f"p = {p:.3f}"
 
 
 class Intervals(NamedTuple):

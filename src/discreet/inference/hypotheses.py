@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import false_discovery_control, norm
 
-from discreet.inference.covariance import p_values, quantile
+from discreet.inference.covariance import p_text, p_values, quantile
 from discreet.inference.summary import Coefficients, JointTest
 from discreet.validate import FloatArray, choice, number
 
@@ -152,7 +152,7 @@ class Contrast(NamedTuple):
     def __str__(self) -> str:
         return (
             f"{self.name}: {self.estimate:.4g} ({self.low:.4g} to {self.high:.4g}), "
-            f"z = {self.z:.2f}, p = {self.p:.3f}"
+            f"z = {self.z:.2f}, {p_text(self.p)}"
         )
 
 
@@ -187,7 +187,7 @@ class Equivalence:
     p: float
 
     def __str__(self) -> str:
-        return f"{self.contrast.name} is within ({self.low:g}, {self.high:g}): p = {self.p:.3f}"
+        return f"{self.contrast.name} is within ({self.low:g}, {self.high:g}): {p_text(self.p)}"
 
 
 def equivalence(contrast: Contrast, low: float, high: float) -> Equivalence:

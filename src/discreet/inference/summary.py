@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.stats import chi2
 
-from discreet.inference.covariance import Covariance, p_values, quantile
+from discreet.inference.covariance import Covariance, p_text, p_values, quantile
 from discreet.validate import FloatArray
 
 if TYPE_CHECKING:
@@ -90,8 +90,7 @@ class JointTest:
     def __str__(self) -> str:
         if not np.isfinite(self.statistic):
             return "no test: a coefficient in it has no interval"
-        p = "p < 0.001" if self.p < 0.0005 else f"p = {self.p:.3f}"
-        return f"chi2({self.df}) = {self.statistic:.2f}, {p}"
+        return f"chi2({self.df}) = {self.statistic:.2f}, {p_text(self.p)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -408,12 +407,11 @@ def _fixed(value: float, digits: int) -> str:
 
 
 _STYLE = """
-.discreet-summary{font:14px/1.45 system-ui,sans-serif;color:#1c2733;max-width:64rem;
-  overflow-x:auto}
+.discreet-summary{font:14px/1.45 system-ui,sans-serif;color:#1c2733;overflow-x:auto}
 .discreet-summary table{border-collapse:collapse;font-variant-numeric:tabular-nums;
   border-top:2px solid #1c2733;border-bottom:2px solid #1c2733}
 .discreet-summary caption{font-weight:600;text-align:left;padding:.3rem .6rem}
-.discreet-summary td,.discreet-summary th{padding:.15rem .7rem;text-align:right;border:0;
+.discreet-summary td,.discreet-summary th{padding:.15rem .55rem;text-align:right;border:0;
   white-space:nowrap}
 .discreet-summary th.name{text-align:left;font-weight:400}
 .discreet-summary th.inner{padding-left:1.8rem}
@@ -421,7 +419,8 @@ _STYLE = """
 .discreet-summary tr.head th{border-bottom:1px solid #1c2733;font-weight:600}
 .discreet-summary tr:nth-of-type(odd){background:#f4f6f8}
 .discreet-summary tr.head{background:#fff}
-.discreet-summary ul{margin:.5rem 0 0;padding:0 0 0 1.3rem;font-size:12.5px;color:#44525f}
+.discreet-summary ul{max-width:64rem;margin:.5rem 0 0;padding:0 0 0 1.3rem;font-size:12.5px;
+  color:#44525f}
 """
 
 
