@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from discreet import Budget
-from discreet.core import Gaussian, PrivacyFilter
+from discreet.core import ExponentialMechanism, Gaussian, PrivacyFilter
 from discreet.core.questions import Gradient, MedianNorm, RowSum
 from discreet.ledger import Ledger
 from discreet.objectives import Logistic, Softmax
@@ -121,6 +121,16 @@ def test_nothing_is_read_before_the_ledger_was_charged():
     caller.charge()
     assert caller.site.ledger.events == [("gdp", TOTAL, "row")]
     assert "answer" in caller.share()
+
+
+def test_a_fit_is_charged_for_once():
+    """A second charge would open a second filter."""
+    caller = Caller(local(ledger=Watched())).opened()
+    mechanism = Gaussian.sharing(float(TOTAL) * 0.9)
+    assert "answer" in caller.share(mechanism=mechanism)
+    assert "charged before" in caller.charge()["refused"]
+    assert len(caller.site.ledger.events) == 1
+    assert "is left" in caller.share(mechanism=mechanism)["refused"]
 
 
 def test_a_ledger_that_refuses_ends_it():
@@ -286,6 +296,24 @@ def test_questions_without_a_proof_are_refused(question):
     assert "refused" in Caller(local()).opened().share(question)
 
 
+def test_a_question_that_does_not_fit_is_refused_before_it_is_charged_for():
+    caller = Caller(local()).opened()
+    mechanism = Gaussian.sharing(float(TOTAL) * 0.9)
+    for wrong in (Gradient(Logistic(), np.zeros(9), 1.0), MedianNorm()):
+        assert "refused" in caller.share(wrong, mechanism)
+    assert "answer" in caller.share(mechanism=mechanism)
+
+
+def test_only_sums_with_gaussian_noise_have_shares():
+    caller = Caller(local()).opened()
+    for question, mechanism in (
+        (MedianNorm(), ExponentialMechanism(0.1, monotone=False)),
+        (RowSum(1.0), ExponentialMechanism(0.1, monotone=False)),
+        (MedianNorm(), Gaussian(100.0)),
+    ):
+        assert "sums with Gaussian noise alone" in caller.share(question, mechanism)["refused"]
+
+
 def test_maps_and_targets_that_loops_would_not_check_are_refused():
     caller = Caller(local()).opened()
     wide = AffineMap.to_norm(np.inf, 5)
@@ -330,6 +358,65 @@ def test_a_real_ledger_shows_at_least_what_was_released(tmp_path):
     again.join()
     assert "limit" in again.charge()["refused"]
     assert Fraction(ledger.spent) > 0
+
+
+def test_exact_answers_count_as_released():
+    policy = Policy(accepts=("aggregator",))
+    site = Site("a", *table(), policy=policy, ledger=Watched())
+    caller = Caller(site, terms("aggregator")).opened()
+    caller.send("exact", handle=1, asked=[Gradient(Logistic(), np.zeros(4), 1.0)])
+    caller.send("end", released=False)
+    assert site.ledger.events[1:] == ["confirmed"]
+    assert site.record[-1]["answers"] == 1
+
+
+def paired():
+    """Return two sites that have agreed on keys and opened a fit with secure aggregation."""
+    sites = [Site(name, *table(), policy=Policy(accepts=("secure",))) for name in "ab"]
+    introduce(sites)
+    callers = [Caller(site, terms("secure", colluding=1)) for site in sites]
+    keys = {caller.site.name: caller.join()["answer"]["key"] for caller in callers}
+    for caller in callers:
+        for reply in (caller.send("agree", keys=keys), caller.charge(), caller.rows()):
+            assert "answer" in reply
+    return callers
+
+
+def largest(words):
+    """Return the size of a sum: 2^63 of uniform numbers, far less of noise."""
+    return np.abs(words.view(np.int64).astype(float)).max()
+
+
+def test_two_answers_in_one_message_have_masks_of_their_own():
+    """The difference of two answers of one site would show the difference of its sums."""
+    question = Gradient(Logistic(), np.zeros(4), 1.0)
+    asked = [(question, Gaussian(100.0)), (question, Gaussian(100.0))]
+    answers = [caller.send("share", handle=1, asked=asked)["answer"] for caller in paired()]
+    for first, second in answers:
+        assert largest(first[0] - second[0]) > 2.0**55
+    for at in range(2):
+        assert largest(answers[0][at][0] + answers[1][at][0]) < 2.0**50
+
+
+@pytest.mark.parametrize("changed", ["grid", "scale", None])
+def test_masks_cancel_only_for_one_grid_and_scale(changed, monkeypatch):
+    """A site whose noise has another scale would weaken that of the sum."""
+    from discreet.sites import site as module
+
+    calls = []
+
+    def share_of(*arguments, **settings):
+        share = original(*arguments, **settings)
+        calls.append(share)
+        if len(calls) == 1 or changed is None:
+            return share
+        return share._replace(**{changed: getattr(share, changed) * 2})
+
+    original = module.share_of
+    monkeypatch.setattr(module, "share_of", share_of)
+    words = [caller.share()["answer"][0][0] for caller in paired()]
+    assert len(calls) == 2
+    assert (largest(words[0] + words[1]) < 2.0**50) == (changed is None)
 
 
 @pytest.mark.parametrize("differs", [False, True])
