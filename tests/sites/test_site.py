@@ -314,6 +314,16 @@ def test_only_sums_with_gaussian_noise_have_shares():
         assert "sums with Gaussian noise alone" in caller.share(question, mechanism)["refused"]
 
 
+def test_every_question_of_a_message_is_charged_for(monkeypatch):
+    question = Gradient(Logistic(), np.zeros(4), 1.0)
+    caller = Caller(local()).opened()
+    asked = [(question, Gaussian.sharing(float(TOTAL) * 0.6))] * 2
+    assert "is left" in caller.send("share", handle=1, asked=asked)["refused"]
+    monkeypatch.setattr(Gradient, "uses", 2)
+    assert "answer" in caller.share(mechanism=Gaussian.sharing(float(TOTAL) * 0.4))
+    assert "is left" in caller.share(mechanism=Gaussian.sharing(float(TOTAL) * 0.2))["refused"]
+
+
 def test_maps_and_targets_that_loops_would_not_check_are_refused():
     caller = Caller(local()).opened()
     wide = AffineMap.to_norm(np.inf, 5)
