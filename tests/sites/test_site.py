@@ -10,6 +10,7 @@ from discreet.core import ExponentialMechanism, Gaussian, PrivacyFilter
 from discreet.core.questions import Gradient, MedianNorm, RowSum
 from discreet.ledger import Ledger
 from discreet.objectives import Logistic, Softmax
+from discreet.preparation.pipeline import Written
 from discreet.rows import AffineMap, Rows
 from discreet.sites import Policy, Site, Terms, wire
 from discreet.sites.federation import introduce
@@ -331,6 +332,9 @@ def test_maps_and_targets_that_loops_would_not_check_are_refused():
     plain = {"fit_intercept": False, "row_norm": None}
     caller.send("make", source=0, handle=2, step="rows", arguments=plain)
     reply = caller.send("make", source=2, handle=3, step="transformed", arguments=arguments)
+    assert "not of 3 columns" in reply["refused"]
+    by = {"by": Written(wide)}
+    reply = caller.send("make", source=0, handle=4, step="applied", arguments=by)
     assert "not of 3 columns" in reply["refused"]
     softmax = Gradient(Softmax(3), np.zeros(12), 1.0)  # targets are -1 and 1
     assert "whole numbers below 3" in caller.share(softmax)["refused"]
