@@ -88,6 +88,18 @@ def lenient_dates(cells: Any, form: str | None) -> FloatArray:
     return found.numbers("day")
 
 
+def _taken(batch: Mapping[str, Any], rows: NDArray[np.intp]) -> dict[str, Any]:
+    """Return the cells of some rows of a batch."""
+    chosen = arrow().array(rows)
+    return {name: cells.take(chosen) for name, cells in batch.items()}
+
+
+def _added(exact: list[Any], questions: Sequence[Any], batch: Mapping[str, Any]) -> list[Any]:
+    """Return the exact answers with the rows of another batch."""
+    block = CellBlock(batch)
+    return [question.add(found, block) for question, found in zip(questions, exact, strict=True)]
+
+
 class TableCells:
     """Rows of a table in memory for a curator, as cells; nothing is read before the first answer.
 
@@ -139,11 +151,8 @@ class TableCells:
                     stop = start + len(next(iter(batch.values())))
                     if drawn is not None:
                         own = drawn[np.searchsorted(drawn, start) : np.searchsorted(drawn, stop)]
-                        chosen = arrow().array(own - start)
-                        batch = {name: cells.take(chosen) for name, cells in batch.items()}
-                    block = CellBlock(batch)
-                    for place, question in enumerate(questions):
-                        exact[place] = question.add(exact[place], block)
+                        batch = _taken(batch, own - start)
+                    exact = _added(exact, questions, batch)
                     start = stop
         return exact
 
@@ -222,12 +231,9 @@ class CellRows:
         for batch in self._pass(schema, self._step):
             with self._source.door(request):
                 if keep is not None and column is not None:
-                    chosen = arrow().array(keep(batch.pop(column)))
-                    batch = {name: cells.take(chosen) for name, cells in batch.items()}
+                    batch = _taken(batch, keep(batch.pop(column)))
                 size += len(next(iter(batch.values())))
-                block = CellBlock(batch)
-                for place, question in enumerate(questions):
-                    exact[place] = question.add(exact[place], block)
+                exact = _added(exact, questions, batch)
         self._size = size
         return exact
 

@@ -73,15 +73,7 @@ def _arrow_table(place: type, data: Any) -> ArrowPart:
 def _stream(place: type, data: Any) -> ArrowPart:
     """Anything with Arrow's interface, which may be read once."""
     reader = arrow().RecordBatchReader.from_stream(data)
-    unread = [reader]
-
-    def stream(wanted: list[str], request: Request) -> Iterator[Any]:
-        if not unread:
-            raise Refusal("can be read once, and was read before. Make it anew.")
-        for batch in unread.pop():
-            yield batch.select(wanted)
-
-    return ArrowPart.of(place, reader.schema, stream)
+    return ArrowPart.of(place, reader.schema, _once(reader, reader.schema.names))
 
 
 def _chunks(place: type, data: Iterator[Any]) -> ArrowPart:
@@ -92,39 +84,40 @@ def _chunks(place: type, data: Iterator[Any]) -> ArrowPart:
     first = next(data, None)
     if first is None:
         raise Refusal("yields no table. Make it anew if it was read before.")
-    unread = [chain([first], data)]
     named = table_part(first)
+    return ArrowPart(place, named.names, named.fields, _once(chain([first], data), named.names))
+
+
+def _once(tables: Iterable[Any], names: Iterable[str]) -> Callable[..., Iterator[Any]]:
+    """Return the stream of a part whose tables, all of these columns, may be read once."""
+    unread = [tables]
 
     def stream(wanted: list[str], request: Request) -> Iterator[Any]:
         if not unread:
             raise Refusal("can be read once, and was read before. Make it anew.")
-        for chunk in unread.pop():
-            part = table_part(chunk)
-            if set(part.names) != set(named.names):
+        for each in unread.pop():
+            part = table_part(each)
+            if set(part.names) != set(names):
                 raise Refusal("yields tables of other columns than the first. Make them alike.")
             yield from part.stream(wanted, request)
 
-    return ArrowPart(place, named.names, named.fields, stream)
+    return stream
 
 
 def _dataset(place: type, data: Any) -> ArrowPart:
     from pyarrow import dataset, fs
 
-    paths: list[str] = []
-    options = {}
-    if isinstance(data, dataset.FileSystemDataset):
-        if isinstance(data.filesystem, fs.LocalFileSystem):
-            paths = data.files
-        if isinstance(data.format, dataset.ParquetFileFormat):
-            scan = dataset.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False)
-            options["fragment_scan_options"] = scan
+    is_local = isinstance(getattr(data, "filesystem", None), fs.LocalFileSystem)
+    paths = data.files if is_local and isinstance(data, dataset.FileSystemDataset) else ()
+    options: dict[str, Any] = {"batch_readahead": 2, "fragment_readahead": 1}
+    if isinstance(getattr(data, "format", None), dataset.ParquetFileFormat):
+        scan = dataset.ParquetFragmentScanOptions(use_buffered_stream=True, pre_buffer=False)
+        options["fragment_scan_options"] = scan
 
     def stream(wanted: list[str], request: Request) -> Iterator[Any]:
-        rows = request.block_rows
-        scanner = data.scanner(
-            columns=wanted, batch_size=rows, batch_readahead=2, fragment_readahead=1, **options
-        )
-        yield from scanner.to_batches()
+        yield from data.scanner(
+            columns=wanted, batch_size=request.block_rows, **options
+        ).to_batches()
 
     stamps = tuple(Stamp.of(Path(path)) for path in paths)
     return ArrowPart.of(place, data.schema, stream, None, stamps)
