@@ -47,7 +47,7 @@ from discreet.preparation import Bounds, Radius, Step, check_steps
 from discreet.sites import Federation
 from discreet.solvers import resolve
 from discreet.table_model import TableModel, with_unit
-from discreet.tables import Categorical, Column, Date, Ignored, Numeric, Schema, Target
+from discreet.tables import Boolean, Categorical, Column, Date, Ignored, Numeric, Schema, Target
 from discreet.tables.columns import nearest
 from discreet.tables.csv_files import TextPart
 from discreet.tables.draft import Layout, layout
@@ -321,21 +321,19 @@ def _adapted(schema: Schema, aside: Mapping[str, str], *, elsewhere: bool) -> Sc
     """Return a schema for a fit with columns ``aside``, or on rows elsewhere."""
     for keyword, name in aside.items():
         schema = _set_aside(schema, keyword, name)
-    return _marked(schema) if elsewhere else schema
+    return _marked(schema) if elsewhere and schema.spent is not None else schema
 
 
 def _marked(schema: Schema) -> Schema:
-    """Return a schema for rows elsewhere, whose gaps nobody puts in the middle of a column.
+    """Return a drafted schema for rows elsewhere, whose gaps nobody puts in the middle of a column.
 
-    Columns without bounds that accept any cell get an effect of missing cells: a refusal would tell
-    that there is one.
+    Missing numbers, dates and truth values get an effect of their own: a refusal would tell that
+    there is one, where the draft has promised to accept any cell.
     """
-    columns = {
-        name: replace(column, missing=True)
-        if isinstance(column, Numeric | Date) and column.invalid == "missing" and column.low is None
-        else column
-        for name, column in schema.columns.items()
-    }
+    columns = dict(schema.columns)
+    for name, column in schema.columns.items():
+        if isinstance(column, Boolean | Date | Numeric) and column.gaps == "average":
+            columns[name] = replace(column, missing=True)
     return replace(schema, columns=columns)
 
 

@@ -37,8 +37,8 @@ def path(tmp_path):
     return file
 
 
-def fitted(path, **settings):
-    schema = private(path, 0.8, target="label")
+def fitted(path, draft_epsilon=0.8, **settings):
+    schema = private(path, draft_epsilon, target="label")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return discreet.fit(
@@ -98,3 +98,16 @@ def test_gaps_of_an_array_are_refused_unless_the_step_takes_them():
         warnings.simplefilter("ignore")
         with pytest.raises((ValueError, PrivacyError), match="finite"):
             model.fit(X, y)
+
+
+def test_rows_on_workers_have_an_effect_of_missing_cells(path):
+    """Nobody can put gaps in the middle there, and a refusal would tell that there is one."""
+    pytest.importorskip("dask")
+    dask = pytest.importorskip("dask.distributed")
+    with dask.Client(processes=False, dashboard_address=None):
+        rich = fitted(path, engine="dask", draft_epsilon=50.0)
+        poor = fitted(path, engine="dask")
+    assert rich.schema.columns["amount"].is_bounded
+    assert not poor.schema.columns["amount"].is_bounded
+    for model in (rich, poor):
+        assert "amount=(missing)" in model.estimator.design_.feature_names
