@@ -264,7 +264,7 @@ def _told(raw: Raw, table: Any, schema: Any) -> dict[str, Any]:
         for name in table
         if not pd.api.types.is_numeric_dtype(table[name]) and name not in (raw.target, raw.unit)
     }
-    settings = {"columns": levels, "unit": raw.unit, "epsilon": DRAFT + FIT, "delta": DELTA}
+    settings = {"columns": levels or None, "unit": raw.unit, "epsilon": DRAFT + FIT, "delta": DELTA}
     if schema.target.is_classification:
         return settings | {"classes": sorted(table[raw.target].unique().tolist())}
     return settings | {"target_bounds": (schema.target.low, schema.target.high)}

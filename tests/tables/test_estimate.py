@@ -132,6 +132,23 @@ class TestPrivateDraft:
         assert classes.target.other == "6"
         assert not any("grade" in what for what in classes.spent.what if "bounds" in what)
 
+    def test_numbers_that_are_not_whole_have_no_classes(self, tmp_path):
+        """With half of the budget noise alone would choose the bounds of 1,000 numbers."""
+        rng = np.random.default_rng(1)
+        cells = rng.gamma(2.0, 6000.0, 1000).round(2)
+        path = tmp_path / "costs.csv"
+        path.write_text(
+            "age,cost\n" + "".join(f"{k % 60},{cell}\n" for k, cell in enumerate(cells))
+        )
+        for seed in range(5):
+            made = private(path, 0.3, target="cost", random_state=seed)
+            assert not any("categories of" in what for what in made.spent.what)
+            assert np.mean((cells >= made.target.low) & (cells <= made.target.high)) >= 0.99
+            assert made.target.high < 1e6
+        whole = tmp_path / "whole.csv"
+        whole.write_text("age,cost\n" + "".join(f"{k % 60},{k % 2}\n" for k in range(1000)))
+        assert private(whole, target="cost").target.is_classification
+
     def test_a_task_is_checked(self, csv_file):
         with pytest.raises(ValueError, match="task must be 'classes' or 'numbers'"):
             private(csv_file, target="age", task="regression")

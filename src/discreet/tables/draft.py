@@ -489,8 +489,8 @@ def draft_private(
         The column that says whose row a row is: the guarantee is then for one person with all of
         their rows, of which one, drawn at random, is used.
     task : {"classes", "numbers"}, optional
-        Content of the target; its share of the budget then goes to that alone. If None, a target
-        of texts has classes, and one of numbers has them if at most 100 values could be released
+        Content of the target; its share of the budget then goes to that alone. If None, a target of
+        texts has classes, and one of whole numbers has them if at most 100 values could be released
         and make up 99 % of the rows by their noisy counts (less what the noise explains, but 90 %
         at least). Give it where values are few but ordered, like a grade from 1 to 10.
     coverage : float

@@ -167,7 +167,8 @@ class Estimate:
         whole_share = self.budget.epsilon * share
         rest = {name: whole_share * (1 - VOTE_SHARE * (name in voted)) for name in asked}
         smallest = min(rest.values(), default=whole_share)
-        self._mechanisms("numeric", True, smallest, share, DISTINCT_LIMIT + 1)  # can be made
+        most = DISTINCT_LIMIT + 1
+        self._mechanisms("numeric", self.task is None, smallest, share, most)  # can be made
         session, curator = self._open(found, 2 if voted else 1, progress)
         try:
             each = Laplace(whole_share * VOTE_SHARE / 3)
@@ -191,6 +192,9 @@ class Estimate:
         """Ask for bounds and texts of columns whose kinds are known; ``rest`` is the ε of each."""
         if found.target is not None and self.task is not None:
             kinds[found.target] = "numeric" if self.task == "numbers" else "categorical"
+        # Classes that are written as numbers are whole. Where that was voted on, others have none.
+        voted = not found.kinds and found.target not in _stated(found)
+        may_be_both = self.task is None and (found.target in whole or not voted)
         size = curator.n_rows or found.source.n_rows or 0
         epsilons = self._divided(found.target, kinds, rest, size)
         at_most = size or DISTINCT_LIMIT + 1
@@ -198,7 +202,13 @@ class Estimate:
         shares = [
             ColumnShare(
                 name,
-                *self._mechanisms(kinds[name], name == found.target, epsilon, delta_share, at_most),
+                *self._mechanisms(
+                    kinds[name],
+                    may_be_both and name == found.target,
+                    epsilon,
+                    delta_share,
+                    at_most,
+                ),
                 whole=name in whole or name in found.whole,
                 prefix=found.hints.get(name, columns.Hint()).prefix,
             )
@@ -287,17 +297,16 @@ class Estimate:
         return session, curator
 
     def _mechanisms(
-        self, kind: str, is_target: bool, epsilon: float, share: float, n_rows: int
+        self, kind: str, may_be_both: bool, epsilon: float, share: float, n_rows: int
     ) -> tuple[PermuteAndFlip | None, Texts | None]:
-        """Split a column's ε among its mechanisms; a numeric target may need both kinds."""
+        """Split a column's ε among its mechanisms; a target of numbers may have classes, too."""
         bounds: PermuteAndFlip | None = None
         texts: Texts | None = None
-        open_task = is_target and self.task is None
         if kind == "numeric":
-            of_bounds = epsilon / 2 if open_task else epsilon
+            of_bounds = epsilon / 2 if may_be_both else epsilon
             bounds = PermuteAndFlip(of_bounds / 2, monotone=False)
             epsilon -= of_bounds
-        if kind != "numeric" or open_task:
+        if kind != "numeric" or may_be_both:
             delta = self.budget.delta * share
             limited = n_rows > DISTINCT_LIMIT
             of_texts = epsilon * (1 - LIMIT_SHARE) if limited else epsilon
