@@ -1,6 +1,7 @@
 """Shares add up to the noise that is charged, and their sum is as near to it as the proof says."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from discreet.core.questions import (
     Gradient,
     LineLosses,
     MedianNorm,
+    MedianSlope,
     Public,
     Relation,
     RowSum,
@@ -25,6 +27,7 @@ from discreet.sites.shares import (
     GaussianShare,
     MedianCounts,
     divided,
+    is_divisible,
     log2_distance,
     share_of,
     summed,
@@ -211,3 +214,34 @@ def test_what_cannot_be_divided_is_refused():
         divided(line, ExponentialMechanism(1.0, monotone=True))
     with pytest.raises(NotSupported, match="cannot be divided"):
         divided(RowSum(1.0), GaussianShare(1.0, 2))
+
+
+@pytest.mark.parametrize("parts", [1, 3, 7, 9, 11, 997])
+def test_rounding_takes_nothing_from_the_noise(parts, monkeypatch):
+    """The variances of all shares add up to at least the variance that is charged, exactly."""
+    used = []
+
+    def drawn(own, noise, count, size, scale, grid):
+        used.append(scale)
+        return np.zeros((count, size), dtype=np.int64)
+
+    monkeypatch.setattr(Gaussian, "_draw", drawn)
+    for scale in np.random.default_rng(parts).uniform(1.0, 2.0, 50):
+        GaussianShare(1.0, parts)._draw(Noise(SeededBits(0)), 1, 1, float(scale), -30)
+        assert parts * Fraction(used[-1]) ** 2 >= Fraction(float(scale)) ** 2
+
+
+def test_counts_of_a_median_check_what_the_median_does():
+    public = Public(Relation.ADD_REMOVE, 1000, 3, 4, 1.0)
+    MedianCounts(MedianSlope(Logistic(), np.zeros(4))).check(public, Gaussian(1.0))
+    with pytest.raises(ValueError, match="weights"):
+        MedianCounts(MedianSlope(Logistic(), np.zeros(9))).check(public, Gaussian(1.0))
+
+
+def test_a_sum_with_a_release_of_its_own_is_not_divided():
+    class Own(RowSum):
+        def release(self, exact, mechanism, public, noise):
+            return exact
+
+    assert is_divisible(RowSum(1.0), Gaussian(1.0))
+    assert not is_divisible(Own(1.0), Gaussian(1.0))

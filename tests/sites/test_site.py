@@ -344,7 +344,7 @@ def test_maps_and_targets_that_loops_would_not_check_are_refused():
 def test_other_methods_of_rows_are_refused(step):
     caller = Caller(local()).opened()
     reply = caller.send("make", source=1, handle=2, step=step, arguments={})
-    assert "refused" in reply
+    assert f"no other rows by '{step}'" in reply["refused"]
 
 
 def test_no_reply_shows_a_cell():
@@ -394,6 +394,21 @@ def paired():
         for reply in (caller.send("agree", keys=keys), caller.charge(), caller.rows()):
             assert "answer" in reply
     return callers
+
+
+def test_a_coordinator_cannot_leave_a_site_out_of_the_keys():
+    """Masks with a colluding site alone would hide nothing from it."""
+    sites = [Site(name, *table(), policy=Policy(accepts=("secure",))) for name in "abc"]
+    introduce(sites)
+    agreed = terms("secure", sites=("a", "b", "c"), sizes=(50, 50, 50), colluding=1)
+    callers = [Caller(site, agreed) for site in sites]
+    keys = {caller.site.name: caller.join()["answer"]["key"] for caller in callers}
+    fewer = {name: key for name, key in keys.items() if name != "b"}
+    assert "those of all sites" in callers[0].send("agree", keys=fewer)["refused"]
+    callers[0].charge()
+    callers[0].rows()
+    assert "No keys were agreed on" in callers[0].share()["refused"]
+    assert "answer" in callers[2].send("agree", keys=keys)
 
 
 def largest(words):
