@@ -78,3 +78,17 @@ def test_a_key_that_the_coordinator_made_up_is_refused():
         keys["a"].agree({"a": keys["a"].signed, "b": keys["b"].signed}, {})
     with pytest.raises(PrivacyError, match="No keys"):
         keys["a"].masked(np.zeros(1, np.int64), b"1")
+
+
+def test_a_claim_is_of_one_site_and_a_key_is_of_one_pair():
+    """Two sites that show the same key, each signed by its own identity, share no mask."""
+    from discreet.sites.masks import _claim
+
+    assert _claim("a", b"fit", b"key") != _claim("b", b"fit", b"key")
+    identities = {name: Identity() for name in "abc"}
+    own = {name: PairKeys(name, each, b"fit") for name, each in identities.items()}
+    shown = own["b"].signed.key
+    signature = identities["c"].key.sign(_claim("c", b"fit", shown))
+    keys = {"a": own["a"].signed, "b": own["b"].signed, "c": SignedKey(shown, signature)}
+    own["a"].agree(keys, {name: identities[name].public for name in "bc"})
+    assert own["a"]._keys["b"] != own["a"]._keys["c"]

@@ -325,6 +325,21 @@ def test_every_question_of_a_message_is_charged_for(monkeypatch):
     assert "is left" in caller.share(mechanism=Gaussian.sharing(float(TOTAL) * 0.2))["refused"]
 
 
+def test_samples_are_of_rows_that_are_units():
+    site = Site("a", *table(), groups=np.arange(50) // 2, policy=Policy(accepts=("local",)))
+    caller = Caller(site, terms(sizes=(25, 50), unit="person")).opened()
+    arguments = {"rate": 0.5, "seed": [1, 2]}
+    reply = caller.send("make", source=1, handle=2, step="sample", arguments=arguments)
+    assert "rows are the units" in reply["refused"]
+    plain = Caller(local()).opened()
+    assert "answer" in plain.send("make", source=1, handle=2, step="sample", arguments=arguments)
+
+
+def test_terms_have_a_size_for_each_site():
+    with pytest.raises(ValueError, match="one size for each site"):
+        terms(sizes=(50,))
+
+
 def test_maps_and_targets_that_loops_would_not_check_are_refused():
     caller = Caller(local()).opened()
     wide = AffineMap.to_norm(np.inf, 5)
