@@ -482,13 +482,13 @@ def cost(folder: Path, names: Sequence[str], repeats: int) -> None:
 
     Times are with ``inference=False`` and with the default, whose rule gives intervals to some
     tables and not to arrays of the same features, or the other way round.
-    Memory is that of a process of its own for each table, which has loaded the DataFrame and fitted
-    a small part of it: what that fit needed is the constant part, for imports, compiled code and
-    blocks of rows. The peak is what the fit of the whole table adds to the resident memory.
+    Memory is that of a process of its own for each table, which has loaded the DataFrame. The peak
+    is what a second fit adds to the resident memory. What the first fit needed beyond that is
+    needed once, for imports, compiled code and tables of constants, however many rows there are.
     """
     print("| table | rows | features | array, s | table, s | ratio ", end="")
     print("| array, default | table, default | ratio ", end="")
-    print("| encoded, MB | constant, MB | peak, MB | peak/encoded |")
+    print("| encoded, MB | once, MB | peak, MB | peak/encoded |")
     print("|---" + "|---:" * 12 + "|")
     for name in names:
         table = TABLES[name]
@@ -511,25 +511,25 @@ def cost(folder: Path, names: Sequence[str], repeats: int) -> None:
             for array, frame in (found[:2], found[2:])
         )
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-            size, constant, peak = pool.submit(memory, folder, name).result()
-        memories = f"{size:.1f} | {constant:.1f} | {peak:.1f} | {peak / size:.2f}"
+            size, once, peak = pool.submit(memory, folder, name).result()
+        memories = f"{size:.1f} | {once:.1f} | {peak:.1f} | {peak / size:.2f}"
         print(f"| {name} | {shape} | {times} | {memories} |", flush=True)
 
 
 def memory(folder: Path, name: str) -> tuple[float, float, float]:
-    """Return sizes in MB: of the encoded table, of a small fit's peak, and of the whole fit's."""
+    """Return sizes in MB: of the encoded table, of what the first fit needs once, of a peak."""
     warnings.simplefilter("ignore")
     table = TABLES[name]
     X, y, people = table.read(folder, name)
     columns = linear(table.bounds)
     design = Design.of(X, check_columns(columns))
     assert design is not None
-    part = slice(0, min(1_000, len(y) // 2))
-    few = None if people is None else people[part]
-    rows_bytes = _bytes_of(design.encode(X.iloc[:1_000])) / min(1_000, len(y))
-    constant = peak_memory(partial(refit, table, X.iloc[part], y[part], few, columns=columns))
-    peak = peak_memory(partial(refit, table, X, y, people, columns=columns))
-    return rows_bytes * len(y) / 1e6, constant / 1e6, peak / 1e6
+    few = X.iloc[:1_000]
+    size = _bytes_of(design.encode(few)) / len(few) * len(X)
+    run = partial(refit, table, X, y, people, columns=columns)
+    first = peak_memory(run)
+    peak = peak_memory(run)
+    return size / 1e6, (first - peak) / 1e6, peak / 1e6
 
 
 def refit(table: TypedTable, X: Any, y: np.ndarray, people: Any, **given: Any) -> None:
