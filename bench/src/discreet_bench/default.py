@@ -2,7 +2,7 @@
 
     python -m discreet_bench.default --rule new --against base --splits 5
     python -m discreet_bench.default --rule new --ablate whiten
-    python -m discreet_bench.default --rule new --sensitivity COUNT_PRECISION
+    python -m discreet_bench.default --rule new --sensitivity PRECISION
     python -m discreet_bench.default --page  # table of docs/auto.md from bench/results/default.csv
 
 A *rule* is a name for the code that fits. The code of another commit is measured by the same

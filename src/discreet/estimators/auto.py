@@ -27,26 +27,13 @@ from discreet.preparation import (
     Step,
     Whiten,
     Windows,
+    share_for,
 )
 from discreet.preparation.magnitude import Largest, Magnitude
 from discreet.solvers import GD, Newton, ShrunkGD, Solver
 from discreet.solvers.gd import CLIPS, CONVERGED_PATH, NOISE_REACH, clip_by_rule
 
 __all__ = ["Choice", "choose"]
-
-# ---- tables whose columns are known
-
-COUNT_PRECISION = 24.0
-"""Precision of a count of numbers by column."""
-
-COUNT_SHARES = (0.01, 0.05)
-"""Smallest and largest share of one such count."""
-
-MOMENT_PRECISION = 17.0
-"""Precision of the mean and of the second moments of columns in their windows."""
-
-MOMENT_SHARES = (0.003, 0.04)
-"""Smallest and largest share of each."""
 
 # ---- mean and scale
 
@@ -203,12 +190,6 @@ table with splines or many columns: many of them are rare, and it makes them lon
 
 # ---- descent, for classes
 
-START_SHARES = (0.002, 0.3)
-"""Smallest and largest share of the model's μ² for the balance of the classes."""
-
-START_PRECISIONS = (20.0, 3.0)
-"""Between these limits, noise in a class's frequency is a 20th, or a third of 1/K."""
-
 ITERATIONS = (20, 24)
 """Least iterations T of descent for two classes, and for more: as few as keep its steps stable.
 Noise does not depend on T."""
@@ -344,11 +325,10 @@ class _Table:
         windows = self.windows
         count = len(windows.columns)
         parts = windows.others + count
-        needed = COUNT_PRECISION**2 * self.changed * count / self.signal**2
-        counts = self.left * 2 * float(np.clip(needed, *COUNT_SHARES))
-        steps: list[Step] = [replace(windows, share=counts)]
-        needed = (MOMENT_PRECISION * self.changed / self.signal) ** 2 * parts
-        share = self.left * float(np.clip(needed, *MOMENT_SHARES))
+        signal = self.signal / self.changed
+        counts = 2 * share_for(count, signal)
+        steps: list[Step] = [replace(windows, share=self.left * counts)]
+        share = self.left * share_for(parts, signal)
         scale = Scale(share, floor=RARE_FLOOR, squares=max(1 / math.sqrt(parts), 1e-3), shrink=True)
         if self.fit_intercept:
             steps.append(Centre(share=share))
@@ -430,8 +410,7 @@ class _Table:
 
 def _classification(table: _Table, loss: Loss) -> Choice:
     """Choose descent, and steps that bring columns to one scale and whiten them if noise allows."""
-    precision = max(START_PRECISIONS[0], START_PRECISIONS[1] * loss.n_outputs)
-    start = float(np.clip((precision / table.signal) ** 2, *START_SHARES))
+    start = share_for(loss.n_outputs, table.signal / table.changed)
     wide = table.n_features > min(WIDE * table.signal / table.changed, table.n_rows)
     count = math.ceil(np.clip(table.signal / (SHRUNK_SIGNAL * table.changed), *SHRUNK_ITERATIONS))
     shrunk_descent = ShrunkGD(count, start_share=start)

@@ -23,6 +23,7 @@ from discreet.preparation.steps import (
     Step,
     Whiten,
     from_dict,
+    share_for,
     to_dict,
 )
 from discreet.preparation.windows import FittedWindows, Windows
@@ -51,5 +52,6 @@ __all__ = [
     "Windows",
     "check_steps",
     "from_dict",
+    "share_for",
     "to_dict",
 ]

@@ -62,8 +62,27 @@ LEAST_SHARE = 0.05
 RADII = (1e-21, 1e21)
 """Range of a radius: beyond it single precision would overflow."""
 
+PRECISION = 17.0
+"""Size of what is measured over its noise, for each of the columns of a measurement."""
+
+LEAST_COST = 0.005
+"""Smallest share of the budget for a measurement: more precision than this buys is of no use."""
+
+MOST_COST = 0.1
+"""Largest share of the budget for a measurement: the model needs the rest."""
+
 Share = Annotated[float, partial(number, least=1e-6, most=1 - 1e-6)]
 """Field that is a share of the budget."""
+
+
+def share_for(n_columns: int, signal: float) -> float:
+    """Return the share of the budget (of μ²) for a measurement of so many columns.
+
+    ``signal`` is n·μ/k, one over the noise in the mean of numbers in [0, 1]. The noise of c columns
+    together is √c/(signal·√share). The share makes that one over `PRECISION`, within limits.
+    """
+    needed = PRECISION**2 * n_columns / signal**2
+    return min(max(needed, LEAST_COST), MOST_COST)
 
 
 @dataclass(frozen=True)
