@@ -9,6 +9,7 @@ with ``"pairs"``; two of them have boosted trees without privacy, on the same ro
     python -m bench.studies.pairs crossed --splits 2          # generated: no data needed
     python -m bench.studies.pairs bank california hospital-visits --maps docs/pictures
     python -m bench.studies.pairs bank hospital-visits --curves docs/pictures/pairs-curves.svg
+    python -m bench.studies.pairs covertype hospital-visits --cost
 
 Data sets with a schema come from `discreet_bench.datasets`. Others are files of the folder that
 DISCREET_DATA names.
@@ -19,10 +20,13 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import resource
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -295,6 +299,45 @@ def maps(names: Sequence[str], folder: Path) -> None:
         drawn.savefig(folder / f"pairs-{name}.png", dpi=110)
 
 
+def cost(name: str, features: str) -> tuple[float, float, float]:
+    """Fit twice to all rows; return seconds of the second fit, and megabytes of memory.
+
+    These are the size of the encoded table, and what the peak of the process grew by in the fits.
+    """
+    warnings.simplefilter("ignore")
+    data = table(name, None)
+    if isinstance(data.rows, EncodedRows):
+        size = data.rows.encoded.nbytes / 2**20
+    else:
+        size = Design.of(data.rows, data.columns).encode(data.rows).nbytes / 2**20
+    settings: Any = {"delta": len(data.y) ** -2.0, "features": features, "columns": data.columns}
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    seconds = 0.0
+    for _ in range(2):
+        model = discreet.LogisticRegression(3.0, classes=[0, 1], **settings)
+        start = time.process_time()
+        model.fit(data.rows, data.y)
+        seconds = time.process_time() - start
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return seconds, size, (after - before) / 2**10
+
+
+def costs(names: Sequence[str]) -> Iterator[str]:
+    """Yield a line of Markdown for each table: each fit has a process of its own."""
+    yield "| data | encoded table, MB | seconds | ratio | growth of the peak, MB | difference |"
+    yield "|---|---:|---:|---:|---:|---:|"
+    for name in names:
+        found = []
+        for features in ("auto", "pairs"):
+            with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+                found.append(pool.submit(cost, name, features).result())
+        (plain, size, own), (paired, _, more) = found
+        yield (
+            f"| {name} | {size:.0f} | {plain:.1f} / {paired:.1f} | {paired / plain:.2f} | "
+            f"{own:.0f} / {more:.0f} | {(more - own) / size:+.2f} × the table |"
+        )
+
+
 def curves(names: Sequence[str], results: Path, place: Path) -> None:
     """Draw scores over ε by the table of results, and those of DP-EBM of docs/rivals.md."""
     found = [line.split("|")[1:-1] for line in results.read_text("utf-8").splitlines()]
@@ -329,10 +372,15 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--rows", type=int)
     parser.add_argument("--accuracy", action="store_true")
+    parser.add_argument("--cost", action="store_true")
     parser.add_argument("--maps", type=Path, metavar="FOLDER")
     parser.add_argument("--curves", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
+    if arguments.cost:
+        for line in costs(arguments.names):
+            print(line, flush=True)
+        return
     if arguments.maps is not None:
         maps(arguments.names, arguments.maps)
         return
