@@ -8,7 +8,7 @@ with ``"pairs"``; two of them have boosted trees without privacy, on the same ro
     python -m bench.studies.pairs bank credit-default adult --epsilon 1 3 --splits 10
     python -m bench.studies.pairs crossed --splits 2          # generated: no data needed
     python -m bench.studies.pairs bank california hospital-visits --maps docs/pictures
-    python -m bench.studies.pairs bank hospital-visits --curves docs/pictures/pairs-curves.svg
+    python -m bench.studies.pairs bank credit-default --curves docs/pictures/pairs-curves.png
     python -m bench.studies.pairs covertype hospital-visits --cost
 
 Data sets with a schema come from `discreet_bench.datasets`. Others are files of the folder that
@@ -357,6 +357,7 @@ def curves(names: Sequence[str], results: Path, place: Path) -> None:
         boosting = max(float(row[6]) for row in rows if row[0] == name and row[6] != "nan")
         panel.axhline(boosting, color="0.5", linestyle="--", label="boosting, not private")
         panel.set_xticks(budgets, [f"{each:g}" for each in budgets])
+        panel.minorticks_off()
         panel.set_xlabel("ε")
         panel.set_ylabel("AUC")
         panel.set_title(name)
