@@ -277,3 +277,6 @@ def test_other_rows_are_of_the_same_units_and_budget():
     for foreign in (made(X, np.ones(4)), made(X, np.ones(4), [1, 2, 3, 4])):
         with pytest.raises(PrivacyError, match="unit and public size"):
             asked.with_rows(foreign)
+    people = curator(groups=[1, 2, 3, 4])  # as many as there are rows
+    with pytest.raises(PrivacyError, match="unit and public size"):
+        people.with_rows(made(X, np.ones(4)))
