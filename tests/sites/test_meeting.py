@@ -167,6 +167,19 @@ def test_the_ledgers_are_charged_what_the_coordinator_holds(tmp_path):
     assert all(channel.site.ledger.spent >= 0.99 for channel in channels)
 
 
+def test_questions_that_are_asked_together_have_their_own_answers(tmp_path):
+    curator, _ = begun(sites_of(tmp_path, "aggregator"), "aggregator")
+    curator.open("gdp")
+    gradient = Gradient(Logistic(), np.zeros(3), 1.0)
+    both = curator.ask_all([(RowSum(1.0), Gaussian(30.0)), (gradient, Gaussian(60.0))])
+    assert [each.deviation for each in both] == pytest.approx([30.0, 60.0], rel=1e-3)
+    rows, questions = curator._rows, [RowSum(1.0), gradient]
+    together = rows.answer(questions)
+    for question, found in zip(questions, together, strict=True):
+        np.testing.assert_allclose(found.values, rows.answer([question])[0].values, atol=1e-9)
+    assert np.abs(together[0].values - together[1].values).max() > 1.0
+
+
 @pytest.mark.parametrize("name", ["sampled_gradient", "descend", "release", "run", "reveal"])
 def test_a_curator_over_sites_does_nothing_with_single_rows(tmp_path, name):
     curator, _ = begun(sites_of(tmp_path, "aggregator"), "aggregator")
