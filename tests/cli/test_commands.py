@@ -301,7 +301,8 @@ def test_a_privately_drafted_schema_can_be_fitted_and_its_cost_is_in_the_card(
     out = capsys.readouterr().out
     assert "ε = 5" in out
     assert "taken from the first line of the file, as public" in " ".join(out.split())
-    assert max(map(len, out.splitlines()[1:])) <= 78  # the first line has the path of the file
+    rest = [line for line in out.splitlines() if str(tmp_path) not in line]  # a path is one word
+    assert max(map(len, rest)) <= 78
     command = ["fit", str(people / "people.csv"), "--schema", str(schema), "--epsilon", "3"]
     command += ["--delta", "1e-6", "-o", str(model)]
     assert run([*command, "--relation", "replace_one"]) == Exit.USAGE

@@ -12,6 +12,7 @@ from discreet.accounting.budget import Budget
 from discreet.inference.evidence import Evidence, Points
 from discreet.inference.shares import PRECISION, SHARE, STUDENT
 from discreet.objectives import Loss
+from discreet.objectives.offset import WithOffset
 from discreet.validate import FloatArray
 
 __all__ = [
@@ -92,6 +93,7 @@ class Usual:
 
         Targets are 1 for classes, else means with a logarithm for a link.
         """
+        loss = loss.base if isinstance(loss, WithOffset) else loss  # for an offset of 0
         slopes, constant = (weights[:-1], weights[-1]) if intercept else (weights, 0.0)
         points, shares = np.polynomial.hermite_e.hermegauss(9)
         margins = np.clip(constant + float(np.linalg.norm(slopes)) * points, -50.0, 50.0)

@@ -370,6 +370,8 @@ class Squared(SquaredAdvice, Loss):
             return as_float(np.where(self._beyond(m, y), 0.0, m - y))
 
     def second_derivative(self, margin: ArrayLike, target: ArrayLike) -> FloatArray:
+        if self.limit is None:  # then it is 1 whatever the targets are, also if a row has several
+            return np.ones(np.shape(margin))
         return as_float(~self._beyond(*arrays(margin, target)))
 
     def _beyond(self, m: FloatArray, y: FloatArray) -> NDArray[np.bool_]:

@@ -216,10 +216,12 @@ def xy_moment_sum(
 def target_sum(data: RowData, bound: float) -> Sum:
     """Sum the targets, each cut to [-bound, bound]; ``values`` has one entry.
 
+    A target is the first number of a row that has several, such as a target and its offset.
+
     *Privacy.* The contract of ``Sum`` with |c_i| ≤ bound. Proof: docs/proofs/gd.md.
     """
     bound = number("bound", bound, **CLIP)
-    targets = data.targets
+    targets = data.targets if data.targets.ndim == 1 else data.targets[:, 0].copy()
     weights = data.weights
     values = data.total(
         lambda at: np.array([LOSS_KERNELS.cut_sum(targets[at], weights[at], -bound, bound)]),
