@@ -3,6 +3,7 @@
 Statistical tests compare with bounds of false alarm at most 1e-6, by the binomial distribution.
 """
 
+import math
 import warnings
 from dataclasses import replace
 
@@ -49,6 +50,7 @@ from discreet.inference.shares import (
     SHARES,
     STUDENT,
     candidates,
+    few_beyond,
     share_for,
     together,
 )
@@ -309,7 +311,7 @@ def test_directions_in_which_little_is_kept_are_made_shorter():
     wanted = turned @ np.diag([1.0, 1.0, 1.0, 0.5]) @ turned.T
     assert _shortening(kept) == pytest.approx(wanted)
     least = np.linalg.eigvalsh(_shortening(np.diag([1.0, 1.0, 1.0, -0.5])))[0]
-    assert least == pytest.approx(CLIPS[0] / CLIPS[1])
+    assert least == pytest.approx((CLIPS[0] / CLIPS[1]) ** 2)
     path = Points([], [], 1.0, np.diag([1.0, 0.5]))
     assert path.length(np.array([3.0, 8.0])) == 5.0
 
@@ -394,6 +396,42 @@ def test_the_first_candidate_beyond_which_hardly_a_row_is_takes_few_counts(first
     assert first_beyond(rows, np.zeros(2), losses, 1.0, weighted=False) == first
     assert len(asked) == COUNTS
     assert sum(asked) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("deviations", "found"), [(0.4, 3), (0.6, 4), (1.9, 4), (2.1, 4)])
+def test_a_candidate_that_is_likely_too_small_is_not_taken(deviations, found, monkeypatch):
+    """Of the third, a count is so far above what may be beyond it; all below have many rows."""
+    least = few_beyond(10_000)
+
+    def counted(rows, weights, indicator, total, *, weighted):
+        shares = {0: 0.1, 1: 0.1, 2: 0.1, 3: least + deviations * 0.001}
+        return shares.get(int(indicator.cut), 0.9 * least), 0.001
+
+    monkeypatch.setattr("discreet.inference.means.share_with", counted)
+    losses = [LargeSlope(Logistic(), float(k)) for k in range(CANDIDATES)]
+    rows = Source(None, 10_000)
+    assert first_beyond(rows, np.zeros(2), losses, 1.0, weighted=False) == found
+
+
+def test_the_largest_candidate_is_the_last(monkeypatch):
+    monkeypatch.setattr("discreet.inference.means.share_with", lambda *_, **__: (0.5, 0.1))
+    losses = [LargeSlope(Logistic(), float(k)) for k in range(CANDIDATES)]
+    last = first_beyond(Source(None, 100), np.zeros(2), losses, 1.0, weighted=False)
+    assert last == CANDIDATES - 1
+
+
+def test_rules_expect_the_noise_of_the_smallest_clip():
+    account = Account(Budget(1.0, 1e-6, "add_remove"), unit="row")
+    rows = as_rows(np.ones((500, 2)), np.ones(500))
+    curator = Curator(rows, account, Noise(SeededBits(0)))
+    source = Source(curator, 500)
+    usual = Usual(0.5, 1.0)
+    narrow = Allocation(source, source, 3, 1.0)
+    wide = replace(narrow, nearest=math.sqrt(CLIPS[0] * CLIPS[1]))
+    more = CLIPS[1] / CLIPS[0]  # noise is in proportion to the squared clip
+    assert wide.error(source, usual) == pytest.approx(more * narrow.error(source, usual))
+    assert wide.clip(source, 0.5, usual, 3.0).factor == pytest.approx(wide.nearest)
+    assert narrow.clip(source, 0.5, usual, 3.0).factor == CLIPS[0]
 
 
 @pytest.mark.parametrize("people", [False, True])

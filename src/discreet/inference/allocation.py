@@ -63,12 +63,16 @@ class Dispersion:
 
 @dataclass(frozen=True)
 class Allocation:
-    """Rules for ``size`` weights of some rows, on a budget of μ = ``mu``."""
+    """Rules for ``size`` weights of some rows, on a budget of μ = ``mu``.
+
+    ``nearest`` is the smallest clip of norms over √p.
+    """
 
     rows: Source
     few: Source
     size: int
     mu: float
+    nearest: float = CLIPS[0]
 
     @property
     def changed(self) -> int:
@@ -76,13 +80,14 @@ class Allocation:
         return self.rows.curator.relation.rows_changed
 
     def error(self, of: Source, usual: Usual) -> float:
-        """Return the relative error of a Hessian that takes all of the share."""
+        """Return the relative error of a Hessian that takes all of the share, at `nearest`."""
         mu = self.mu / math.sqrt(self.changed)
-        return hessian_error(of.n_rows, self.size, mu, usual.curvature)
+        wider = (self.nearest / CLIPS[0]) ** 2
+        return wider * hessian_error(of.n_rows, self.size, mu, usual.curvature)
 
     def hessian_rows(self, usual: Usual) -> Source:
         """Return the sample, if its Hessian is precise for the least share at the largest clip."""
-        error = self.error(self.few, usual) * (CLIPS[1] / CLIPS[0]) ** 2
+        error = self.error(self.few, usual) * (CLIPS[1] / self.nearest) ** 2
         return self.few if error < PRECISION * math.sqrt(SHARES[1]) else self.rows
 
     def score_noise(self, left: float, factor: float) -> float:
@@ -121,8 +126,8 @@ class Allocation:
         error = self.error(hessians, usual)
         share = share_for(error, (SHARES[1], HESSIAN_SHARE))
         noise = self.score_noise(left - share, 1.0) / usual.slope
-        by_hessian = CLIPS[0] * math.sqrt(PRECISION * math.sqrt(share) / error)
-        return Clip(share, max(CLIPS[0], min(SCORE_NOISE / noise, by_hessian, most)))
+        by_hessian = self.nearest * math.sqrt(PRECISION * math.sqrt(share) / error)
+        return Clip(share, max(self.nearest, min(SCORE_NOISE / noise, by_hessian, most)))
 
     def cut(self, left: float, factor: float) -> float:
         """Return the cut of residuals over their scale, at a clip of norms over √p."""

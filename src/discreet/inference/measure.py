@@ -120,13 +120,15 @@ class _Turned:
     """Prepared rows times a symmetric matrix, so that they are about √p long in most directions.
 
     ``few`` are a sample of ``rows``, or all of them. ``factor`` is the part of the matrix that is
-    the same for all columns, and ``left`` the share that is left.
+    the same for all columns, ``nearest`` the smallest clip over √p, and ``left`` the share that is
+    left.
     """
 
     rows: Source
     few: Source
     matrix: FloatArray
     factor: float
+    nearest: float
     left: float
 
     @property
@@ -169,7 +171,7 @@ class Stage:
         choice = ExponentialMechanism.sharing(median * total)
         turned = self._turned(size, total, 1.0 - median, choice)
         rows = turned.rows
-        rules = Allocation(rows, turned.few, size, math.sqrt(total))
+        rules = Allocation(rows, turned.few, size, math.sqrt(total), turned.nearest)
         weights = np.asarray(np.linalg.solve(turned.matrix, pilot), dtype=np.float64)
         slopes = self._slopes(turned.few, weights, choice)
         even = loss.scored(slopes.unit).even
@@ -178,7 +180,7 @@ class Stage:
         scored = loss.scored(slopes.unit)
         usual = slopes.usual
         if even:
-            cut = rules.cut(left, CLIPS[0])
+            cut = rules.cut(left, rules.nearest)
             scored = loss.scored(slopes.unit, cut)
             usual = Usual(1.0, slope_of(cut))
         elif extras.cuts:
@@ -187,7 +189,7 @@ class Stage:
         plan = rules.dispersion(usual.slope, stated=stated)
         left -= plan.share
         hessians = rules.hessian_rows(usual)
-        smallest = CLIPS[0] * math.sqrt(size)
+        smallest = rules.nearest * math.sqrt(size)
         asked = Means(rows, hessians, plan.squares, scored, smallest, total, slopes.unit)
         walk = Walk(asked, weights, Points([], [], slopes.unit, turned.longer), left, not even)
         error = rules.error(rows, usual)
@@ -215,7 +217,9 @@ class Stage:
         """Bring rows to norm √p by their median norm; shorten directions of which little is kept.
 
         The second moment that says how much is kept is asked for only where it would be precise.
-        Rows of a rare category are long in whitened rows, and weights leave little of them.
+        Rows of a rare category are long in whitened rows, and weights leave little of them. A
+        larger clip leaves more of them, while noise grows in other directions: the clip is at least
+        the middle of `CLIPS`, as ratios, where a direction is shortened most.
         """
         n_features = self.problem.n_features
         norm = self.few.curator.ask(MedianNorm(), choice)
@@ -226,12 +230,13 @@ class Stage:
         error = Allocation(rows, few, size, math.sqrt(total)).error(few, Usual(1.0, 1.0))
         share = share_for(error)
         if not self.mapped or error > PRECISION * math.sqrt(share):
-            return _Turned(rows, few, matrix, factor, left)
+            return _Turned(rows, few, matrix, factor, CLIPS[0], left)
         of = few if share == SHARES[0] else rows
         short = _shortening(self._kept(of, share * total)[:n_features, :n_features])
         rows, few = self._both(factor, short)
         matrix[:n_features, :n_features] = factor * short
-        return _Turned(rows, few, matrix, factor, left - share)
+        nearest = CLIPS[0] / float(np.linalg.eigvalsh(short)[0]) ** 0.25
+        return _Turned(rows, few, matrix, factor, nearest, left - share)
 
     def _both(self, factor: float, matrix: FloatArray | None) -> tuple[Source, Source]:
         """Return all rows and the sample, if there is one, times a factor and a matrix."""
@@ -382,10 +387,10 @@ class Stage:
 def _shortening(kept: FloatArray) -> FloatArray:
     """Return a matrix that makes directions shorter in which less than usual is kept of the rows.
 
-    They are shortened by no more than the clip could be wider.
+    They are shortened by no more than weights of long rows could grow with the clip.
     """
     values, vectors = np.linalg.eigh(kept)
     usual = max(float(np.median(values)), 1e-300)
     parts = np.sqrt(np.maximum(values / usual, 0.0))
-    shorter = np.clip(parts, CLIPS[0] / CLIPS[1], 1.0)
+    shorter = np.clip(parts, (CLIPS[0] / CLIPS[1]) ** 2, 1.0)
     return np.asarray((vectors * shorter) @ vectors.T)
