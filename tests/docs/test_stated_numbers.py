@@ -169,7 +169,10 @@ def numbers(row):
 
 
 def test_the_printed_plan_is_what_the_command_prints():
-    """Widths of single runs differ by about 1 %, accuracies by 0.002: see the tolerances."""
+    """Widths of single runs differ by about 1 %, accuracies by 0.002: see the tolerances.
+
+    Where noise decides whether a coefficient has an interval, the share of refusals is of few runs.
+    """
     page = CHOOSING.read_text("utf-8")
     command = re.search(r"^    discreet (plan .*?) --figure plan.png$", page, re.MULTILINE)[1]
     run = [sys.executable, "-m", "discreet", *command.split()]
@@ -181,7 +184,9 @@ def test_the_printed_plan_is_what_the_command_prints():
         differences = np.abs(numbers(row) - numbers(other))
         hint = f"put this into {CHOOSING.name}:\n{done.stdout}"
         assert np.isnan(numbers(row)[4]) == np.isnan(numbers(other)[4]), hint
-        assert (np.nan_to_num(differences) <= tolerance).all(), hint
+        refused = numbers(other)[7]
+        allowed = [*tolerance[:4], 0.03, tolerance[5], 8, 60] if 0 < refused < 100 else tolerance
+        assert (np.nan_to_num(differences) <= allowed).all(), hint
 
 
 def test_the_table_of_intervals_is_what_estimators_do():
