@@ -170,6 +170,7 @@ def run_page(path: Path, names: dict[str, Any]) -> list[Shown]:
     found = []
     with seeded(), warnings.catch_warnings():
         warnings.simplefilter("error")  # an example that warns is a bad example
+        warnings.filterwarnings("ignore", module="statsmodels")  # unless another library warns
         for place, block in enumerate(blocks):
             kind, code = block.groups()
             if kind == "python":

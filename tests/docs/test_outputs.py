@@ -48,7 +48,6 @@ def given():
     return {"X": X, "y": y, "X_new": X[:5], "__name__": "page"}
 
 
-@pytest.mark.filterwarnings("default")  # as for a reader, whatever other tests have set
 @pytest.mark.parametrize("page", PAGES)
 def test_blocks_run_in_order_and_print_what_the_page_shows(page, given, tmp_path, monkeypatch):
     pytest.importorskip("pandas")
