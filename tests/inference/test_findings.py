@@ -393,13 +393,15 @@ def test_robust_errors_are_those_of_people():
     X[:, 0] = np.repeat(rng.standard_normal(people), rows)
     y = X @ [0.5, 0.5] + np.repeat(rng.standard_normal(people), rows)
     y = y + rng.standard_normal(people * rows)
-    model = LinearRegression(10.0, 1e-6, target_bounds=(-20, 20), inference=True)
-    model.fit(X, y, groups=groups)
     # cluster-robust variances: (1 + 1/5)/people for the treatment, 2/(5·people) within
     expected = np.sqrt([(1 + 1 / 5) / people, 2 / (rows * people)])
-    tidy = model.tidy()
-    own = tidy["std_error"] * np.sqrt(1 - tidy["noise_share"])
-    assert own.to_numpy()[1:] == pytest.approx(expected, rel=0.15)
+    found = []
+    for seed in range(12):  # the noise in one fit's variances is a tenth of these errors
+        settings = {"target_bounds": (-20, 20), "inference": True, "random_state": seed}
+        model = LinearRegression(10.0, 1e-6, **settings).fit(X, y, groups=groups)
+        tidy = model.tidy()
+        found.append((tidy["std_error"] * np.sqrt(1 - tidy["noise_share"])).to_numpy()[1:])
+    assert np.mean(found, axis=0) == pytest.approx(expected, rel=0.1)
     text = str(model.summary())
     assert "dependence within people" in text
     assert "about people, not rows" in text
