@@ -7,8 +7,9 @@ import scipy.sparse as sp
 from scipy.stats import binom
 
 import discreet
+from discreet.column_kinds import check_columns
 from discreet.descriptive import _Plan
-from discreet.design import Design, check_columns
+from discreet.design import Design
 from discreet.errors import NotSupported, PrivacyError
 from discreet.table_one import Entry, _is_seen
 

@@ -21,7 +21,8 @@ from discreet import (
     load,
     save,
 )
-from discreet.design import Design, EncodedRows, check_columns
+from discreet.column_kinds import check_columns
+from discreet.design import Design, EncodedRows
 from discreet.errors import AveragedCellsWarning, PrivacyLeakWarning, TableError
 from discreet.estimators.effects import effects
 from discreet.tables import (

@@ -48,7 +48,8 @@ from sklearn.model_selection import GroupShuffleSplit
 
 import discreet
 from discreet import LinearRegression, LogisticRegression, discover
-from discreet.design import Design, check_columns
+from discreet.column_kinds import check_columns
+from discreet.design import Design
 
 DELTA = 1e-6
 

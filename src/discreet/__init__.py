@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from discreet import solvers as solvers
     from discreet import tables as tables
     from discreet import tuning as tuning
+    from discreet.column_kinds import discover as discover
     from discreet.core import Budget as Budget
     from discreet.core import Guarantee as Guarantee
     from discreet.descriptive import describe as describe
-    from discreet.design import discover as discover
     from discreet.errors import BudgetExceeded as BudgetExceeded
     from discreet.errors import LedgerError as LedgerError
     from discreet.errors import ModelFileError as ModelFileError
@@ -64,7 +64,7 @@ _MODULES = {
         "preparation": "Bounds Centre Largest Magnitude Radius Scale Spread Whiten Windows",
         "core": "Budget Guarantee",
         "descriptive": "describe",
-        "design": "discover",
+        "column_kinds": "discover",
         "errors": "BudgetExceeded LedgerError ModelFileError NotSupported "
         "PrivacyError PrivacyLeakWarning TableError",
         "estimators": "DiscreteTimeSurvival GammaRegressor HuberRegressor LinearRegression "

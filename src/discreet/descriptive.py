@@ -14,19 +14,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from discreet.column_kinds import ColumnType, by_name, check_columns, columns_of, is_table
 from discreet.core import Budget, Gaussian
 from discreet.core.questions import RowSum
 from discreet.core.session import Session, bits_of
-from discreet.design import (
-    ColumnType,
-    Design,
-    Group,
-    by_name,
-    check_columns,
-    columns_of,
-    is_table,
-    unit_of_table,
-)
+from discreet.design import Design, Group, unit_of_table
 from discreet.errors import NotSupported, PrivacyError
 from discreet.estimators.units import PrivacyUnits
 from discreet.inference.covariance import quantile

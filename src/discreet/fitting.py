@@ -20,16 +20,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from discreet import tables
-from discreet.design import (
-    SHOWN,
-    ColumnType,
-    Design,
-    EncodedRows,
-    by_name,
-    check_columns,
-    columns_of,
-    level_texts,
-)
+from discreet.column_kinds import SHOWN, ColumnType, by_name, check_columns, columns_of, level_texts
+from discreet.design import Design, EncodedRows
 from discreet.errors import NotSupported, TableError
 from discreet.estimators import (
     GammaRegressor,

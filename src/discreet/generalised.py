@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from discreet import fitting
-from discreet.design import by_name, check_columns
+from discreet.column_kinds import by_name, check_columns
 from discreet.errors import NotSupported
 from discreet.formula import Formula
 from discreet.ledger import Dataset

@@ -24,9 +24,10 @@ from discreet import (
     load,
     save,
 )
+from discreet.column_kinds import check_columns
 from discreet.core.account import Account
 from discreet.core.bits import SeededBits
-from discreet.design import Design, check_columns
+from discreet.design import Design
 from discreet.errors import AveragedCellsWarning, BudgetExceeded, NotSupported, TableError
 from discreet.estimators.discovery import LevelBudget
 from discreet.exact.cell_questions import TextCounts

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from discreet import Bounds, LinearRegression, LinearSVC, LogisticRegression, Radius, load, save
+from discreet.column_kinds import check_columns
 from discreet.core import Budget
-from discreet.design import check_columns
 from discreet.estimators import features as rule
 from discreet.estimators.scoring import row_scores, score_classifier
 from discreet.preparation import Fourier, Splines

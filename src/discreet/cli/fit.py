@@ -132,9 +132,7 @@ def fit(
     block: options.Blocks = None,
     purpose: options.Purpose = "",
     force: options.Force = False,
-    test_seed: Annotated[
-        int | None, Option(help="For tests only: fix the noise, so that nothing is private.")
-    ] = None,
+    test_seed: options.TestSeed = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Fit a private model to a table and write it to a file.

@@ -106,6 +106,9 @@ IgnoreExtra = Annotated[
     bool, Option("--ignore-extra", help="Leave out columns of the table that the schema lacks.")
 ]
 Force = Annotated[bool, Option("--force", help="Replace an existing file.")]
+TestSeed = Annotated[
+    int | None, Option(help="For tests only: fix the noise, so that nothing is private.")
+]
 
 
 @contextmanager

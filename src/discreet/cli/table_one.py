@@ -53,9 +53,7 @@ def describe(
     block: options.Blocks = None,
     purpose: options.Purpose = "",
     force: options.Force = False,
-    test_seed: Annotated[
-        int | None, Option(help="For tests only: fix the noise, so that nothing is private.")
-    ] = None,
+    test_seed: options.TestSeed = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Describe a table privately: counts, means, quantiles and levels, as Table 1 of a paper.

@@ -19,8 +19,9 @@ from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from discreet import engines
 from discreet.card import Card, card
+from discreet.column_kinds import check_columns, is_table, with_texts
 from discreet.core import Budget, Guarantee
-from discreet.design import Design, EncodedRows, check_columns, is_table, unit_of_table, with_texts
+from discreet.design import Design, EncodedRows, unit_of_table
 from discreet.errors import NotSupported, PrivacyError
 from discreet.estimators import averaged, coefficients, effects, engine, familiar, layout
 from discreet.estimators import features as feature_rule

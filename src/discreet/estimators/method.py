@@ -16,8 +16,9 @@ from sklearn.utils import check_random_state
 
 from discreet.accounting.composition import Division
 from discreet.accounting.planning import divide
+from discreet.column_kinds import check_columns, number_columns
 from discreet.core import Budget
-from discreet.design import Design, check_columns, number_columns
+from discreet.design import Design
 from discreet.errors import NotSupported
 from discreet.estimators import auto, familiar
 from discreet.estimators import features as feature_rule

@@ -21,8 +21,9 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from discreet.column_kinds import check_columns
 from discreet.core import Guarantee
-from discreet.design import Design, check_columns
+from discreet.design import Design
 from discreet.errors import ModelFileError, NotSupported
 from discreet.estimators.base import PrivateLinearModel
 from discreet.estimators.record import KINDS, NOT_SAVED, Entry, Model, record_of

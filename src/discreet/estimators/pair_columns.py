@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.design import Group, check_columns, number_columns
+from discreet.column_kinds import check_columns, number_columns
+from discreet.design import Group
 from discreet.estimators.features import TableFacts, numeric_columns
 from discreet.estimators.units import Inputs
 from discreet.preparation import FittedBounds

@@ -252,7 +252,7 @@ class Found:
     square
         Mean square of the residuals of a row, all outputs together, over the unit.
     unit
-        Size that counts as a residual of 1.
+        Size of a residual that is scaled to 1.
     curvature
         Mean second derivative of the loss in one score.
     """

@@ -82,9 +82,10 @@ class Refinement:
 
 @dataclass(frozen=True, eq=False)
 class Refined:
-    """What was measured of a model, in units of the rows that ``affine`` makes of features.
+    """Second-order estimate of a model, in the coordinates of its prepared rows.
 
-    The estimate is ``apart`` if predictions have other weights.
+    ``affine`` maps features to these coordinates. ``apart`` is True if predictions use other
+    weights than the estimate.
     """
 
     evidence: Evidence
@@ -162,10 +163,10 @@ def combined(solution: Solution, evidence: Evidence, turn: FloatArray | None = N
 
 
 def whitening(solution: Solution) -> FloatArray | None:
-    """Return a symmetric matrix that makes rows spread alike, by the solver's second moment.
+    """Return a symmetric matrix that whitens rows, by the second moment that the solver released.
 
-    The moment is over the deviation of its noise: directions below the noise count as noise. None
-    if the solver released none.
+    Eigenvalues below the largest one of its noise are raised to that. The matrix is None if the
+    solver released no moment.
     """
     if solution.moment is None:
         return None

@@ -16,8 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from discreet import tables
 from discreet.card.leaks import steps_of
+from discreet.column_kinds import is_table
 from discreet.core import Budget
-from discreet.design import EncodedRows, is_table, unit_of_table
+from discreet.design import EncodedRows, unit_of_table
 from discreet.errors import ModelFileError, NotSupported, PrivacyError, PrivacyLeakWarning
 from discreet.estimators import measures
 from discreet.estimators.classifiers import LinearClassifier, LogisticRegression

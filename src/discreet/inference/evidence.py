@@ -18,7 +18,7 @@ __all__ = ["Evidence", "Points"]
 class Points:
     """Points at which scores were measured, and the scores; ``unit`` is that of residuals.
 
-    ``turn`` is what rows that are alike in all directions were multiplied by.
+    ``turn`` is the matrix that rows were multiplied by to whiten them.
     """
 
     points: list[FloatArray]

@@ -89,7 +89,7 @@ class Usual:
 
     @classmethod
     def at(cls, loss: Loss, weights: FloatArray, *, intercept: bool) -> Usual:
-        """Return them with the curvature at weights of rows that are normal and spread alike.
+        """Return them for normal rows of the same variance in all directions, at some weights.
 
         Targets are 1 for classes, else means with a logarithm for a link.
         """

@@ -193,12 +193,13 @@ def first_beyond(
     *,
     weighted: bool,
 ) -> int:
-    """Return which indicator is the first that hardly a row has; the last needs no count.
+    """Return the first indicator that hardly any row has; the last one needs no count.
 
-    An indicator counts as one of more rows if its share is above by two deviations of the noise.
-    Shares fall from each to the next, so halving the list finds it with `COUNTS` counts, which cost
-    ``total`` together. If its share is above by `LIKELY` deviations, it is the next indicator: a
-    mistake costs one candidate there, and up to half of them on the way.
+    More rows than that have an indicator if its share exceeds `few_beyond` by two standard
+    deviations of the noise. Shares fall from each indicator to the next, so halving the list finds
+    the first with `COUNTS` counts, which cost ``total`` together. If the share of the one that was
+    found exceeds the limit by `LIKELY` deviations, the next is returned: a mistake costs one
+    candidate there, and up to half of them on the way.
     """
     least = few_beyond(rows.n_rows)
     low = 0

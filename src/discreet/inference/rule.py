@@ -155,7 +155,8 @@ def sample_rate(steps: Sequence[Step], n_rows: int, size: int, budget: Budget) -
 def whitened(steps: Sequence[Step], n_rows: int, width: int, budget: Budget) -> tuple[Step, ...]:
     """Add a `Whiten` to prepared rows, if there is none and noise allows it.
 
-    In whitened rows the noise of a score is alike in all directions, as sampling errors are.
+    In whitened rows the noise of a score has the same variance in all directions, as sampling
+    errors have.
     """
     if not steps or width < 2 or any(isinstance(step, Whiten) for step in steps):
         return tuple(steps)

@@ -477,8 +477,9 @@ def draft_private(
 
     Every cell is acceptable to the schema: missing cells and unlisted texts are averaged over. Only
     where a single text was frequent enough, by a noisy count that leaves rows to others, these are
-    a level "(other)". Unlisted or missing labels count as the commonest class. Columns without a
-    frequent category are ignored. A warning says if the budget is too small, by public numbers.
+    a level "(other)". Unlisted or missing labels are taken for the most frequent class. Columns
+    without a frequent category are ignored. A warning says if the budget is too small, by public
+    numbers.
 
     Parameters
     ----------
